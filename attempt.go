@@ -1,0 +1,316 @@
+package outbound
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// attempt is one request handed to Base, from its first timer to the last byte of its reply. It has one context and one
+// timer, and both go through its phases with it.
+type attempt struct {
+	call   *call
+	number int
+	wait   time.Duration
+	body   io.ReadCloser // what this attempt sends; nil for none
+	fresh  bool          // body came from GetBody, so it is ours to close where it was not sent
+	start  time.Time
+
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	timer    *time.Timer
+	phase    atomic.Uint32
+	limit    error // what the timer means in phaseSending: the attempt's limit or the action's
+	released atomic.Bool
+
+	admission
+	proof
+
+	// What came of it.
+	resp        *http.Response
+	err         error
+	refused     error // by the circuit; nothing was asked of Base
+	callerEnded bool  // err is the doing of the caller's context
+	elapsed     time.Duration
+	evidence    evidence
+	hint        time.Duration
+
+	reply
+}
+
+// The phases of an attempt, each with its own meaning of the timer.
+const (
+	phaseSending  uint32 = iota // until the reply is in: the attempt timeout, or what is left of the total
+	phaseReading                // the caller reads and the circuit waits for its verdict: the rest of the attempt timeout
+	phaseTotal                  // the caller reads: the rest of the total timeout
+	phaseIdle                   // the caller reads a stream: the idle timeout, armed inside Read only
+	phaseDraining               // a reply that is thrown away
+)
+
+// launch starts the attempt's context and timer.
+func (a *attempt) launch() {
+	c := a.call
+	a.start = time.Now()
+	a.ctx, a.cancel = context.WithCancelCause(c.ctx)
+	a.limit = ErrAttemptTimeout
+	left := unlimited
+	if c.limits.attempt > 0 {
+		left = c.limits.attempt
+	}
+	if total := c.untilDeadline(a.start); total <= left {
+		left, a.limit = total, ErrTotalTimeout
+	}
+	a.timer = time.AfterFunc(left, a.expire)
+}
+
+// expire is the timer's function. It runs on a goroutine of its own, so it calls nothing of the user's.
+func (a *attempt) expire() {
+	switch a.phase.Load() {
+	case phaseSending:
+		a.cancel(a.limit)
+	case phaseReading:
+		a.book(healthy)
+		a.phase.Store(phaseTotal)
+		a.arm(a.call.untilDeadline(time.Now()))
+	case phaseTotal:
+		a.book(a.health())
+		a.cancel(ErrTotalTimeout)
+		a.release()
+	case phaseIdle:
+		a.cancel(ErrIdleTimeout)
+	case phaseDraining:
+		a.cancel(errDrained)
+	}
+}
+
+// arm sets the timer, unless all was released meanwhile.
+func (a *attempt) arm(d time.Duration) {
+	a.timer.Reset(d)
+	if a.released.Load() {
+		a.timer.Stop()
+	}
+}
+
+// release ends timer and context and gives the circuit's place back. Only the first call acts.
+func (a *attempt) release() {
+	if a.released.CompareAndSwap(false, true) {
+		a.timer.Stop()
+		a.cancel(nil)
+		a.book(neutral)
+	}
+}
+
+// sendTo is the innermost layer: one request to Base, and what came of it.
+func sendTo(base http.RoundTripper) layer {
+	return func(a *attempt) {
+		c := a.call
+		c.bodyGiven = true
+		c.inBase.Store(true)
+		resp, err := base.RoundTrip(a.request())
+		c.inBase.Store(false)
+		a.receive(resp, err)
+	}
+}
+
+// request is the attempt's own copy. It shares the header map with the other attempts of the call: a RoundTripper only
+// reads it.
+func (a *attempt) request() *http.Request {
+	c := a.call
+	a.trace.GetConn, a.trace.GotConn = a.getConn, a.gotConn
+	r := c.req.WithContext(httptrace.WithClientTrace(a.ctx, &a.trace))
+	r.Header = c.header
+	r.Body = a.body
+	if !c.t.direct && c.keyed {
+		r.GetBody = nil // else a Transport below might send the write again by itself
+	}
+	return r
+}
+
+// receive takes what Base returned, reads what is to be read inside the attempt, and judges it.
+func (a *attempt) receive(resp *http.Response, err error) {
+	a.resp, a.err = resp, err
+	if resp != nil && err != nil {
+		closeBody(resp)
+		a.resp = nil
+	}
+	if resp == nil && err == nil {
+		a.err = errNoReply
+	}
+	if a.resp != nil {
+		a.readReply()
+	}
+	if a.err != nil {
+		a.fail()
+	}
+	a.elapsed = time.Since(a.start)
+	a.gather()
+}
+
+// fail says whose doing the error is: a limit of ours, the caller, or the network.
+func (a *attempt) fail() {
+	a.timer.Stop()
+	a.evidence.failed = true
+	a.err, a.callerEnded = a.explain(a.err)
+	a.cancel(nil)
+}
+
+// explain names the limit behind an error, or says that the caller's context ended.
+func (a *attempt) explain(err error) (explained error, callerEnded bool) {
+	if limit := a.ownLimit(); limit != nil {
+		return causedBy(limit, err), false
+	}
+	if a.call.callerCause() != nil {
+		return &foreign{err}, true
+	}
+	if a.unsent() && timedOut(err) {
+		return causedBy(ErrConnectTimeout.(*reason), err), false
+	}
+	return &foreign{err}, false
+}
+
+// ownLimit is the limit of ours that ended the attempt's context; nil where none did. A chain above us may have ended the
+// caller's context with a reason of the same kind.
+func (a *attempt) ownLimit() *reason {
+	limit, ok := context.Cause(a.ctx).(*reason)
+	if !ok || a.call.ctx.Err() != nil && context.Cause(a.call.ctx) == error(limit) {
+		return nil
+	}
+	return limit
+}
+
+// gather is the evidence, with the provider's verdict on it.
+func (a *attempt) gather() {
+	c, e := a.call, &a.evidence
+	e.write, e.keyed, e.repeatable = c.write, c.keyed, c.repeatable
+	if e.failed {
+		e.maybeSent = !a.unsent()
+		e.hopeless = a.callerEnded || hopeless(a.err)
+		return
+	}
+	e.status = a.resp.StatusCode
+	e.replayed = c.keyed && replayed(a.resp.Header, c.t.provider.ReplayHeader)
+	e.broken = a.broken()
+	e.advice = adviceOf(a.resp.Header)
+	e.verdict = a.judge()
+	a.hint, _ = retryHint(a.resp.Header, time.Now())
+	a.hint = max(a.hint, e.verdict.MinWait)
+}
+
+// health is what the attempt says of its target.
+func (a *attempt) health() health {
+	slow := a.call.t.breaker.SlowCall
+	switch e := &a.evidence; {
+	case a.callerEnded:
+		return neutral
+	case e.failed, e.broken:
+		return failing
+	case e.replayed, e.status == http.StatusConflict, e.status == http.StatusTooManyRequests:
+		return neutral
+	case e.status >= 500 && e.status != http.StatusNotImplemented && e.status != http.StatusHTTPVersionNotSupported:
+		return failing
+	case slow > 0 && a.elapsed > slow:
+		return failing
+	default:
+		return healthy
+	}
+}
+
+// stale reports whether the attempt most likely met a kept connection that the server had just closed.
+func (a *attempt) stale() bool {
+	if !a.evidence.failed || !a.reused.Load() {
+		return false
+	}
+	var own *reason
+	if errors.As(a.err, &own) {
+		return false
+	}
+	return errors.Is(a.err, io.EOF) || errors.Is(a.err, syscall.ECONNRESET) || errors.Is(a.err, syscall.EPIPE)
+}
+
+// hopeless reports whether no retry heals the error.
+func hopeless(err error) bool {
+	var (
+		verification *tls.CertificateVerificationError
+		authority    x509.UnknownAuthorityError
+		hostname     x509.HostnameError
+		invalid      x509.CertificateInvalidError
+		record       tls.RecordHeaderError
+		ech          *tls.ECHRejectionError
+		dns          *net.DNSError
+		refusal      *proxyRefusal
+	)
+	if errors.As(err, &dns) {
+		return dns.IsNotFound && !dns.IsTemporary && !dns.IsTimeout
+	}
+	return errors.As(err, &verification) || errors.As(err, &authority) || errors.As(err, &hostname) ||
+		errors.As(err, &invalid) || errors.As(err, &record) || errors.As(err, &ech) || errors.As(err, &refusal)
+}
+
+// proof is what httptrace showed of the connections: whether anything can have been sent.
+type proof struct {
+	trace  httptrace.ClientTrace
+	sought atomic.Bool
+	conns  atomic.Int32
+	reused atomic.Bool
+
+	mu     sync.Mutex
+	target string   // where the last GetConn went; guarded by mu
+	given  []string // where connections were given; guarded by mu
+	places [2]string
+}
+
+// unsent is the proof: a connection was sought, and none was given. A Base that fires no trace proves nothing.
+func (p *proof) unsent() bool { return p.sought.Load() && p.conns.Load() == 0 }
+
+// again notes a connection, and reports whether the same place was given one before: a Base may also fetch a token elsewhere.
+func (p *proof) again() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	again := slices.Contains(p.given, p.target)
+	if p.given == nil {
+		p.given = p.places[:0]
+	}
+	p.given = append(p.given, p.target)
+	return again
+}
+
+func (a *attempt) getConn(hostPort string) {
+	a.sought.Store(true)
+	if a.call.write {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.target = hostPort
+	}
+}
+
+func (a *attempt) gotConn(info httptrace.GotConnInfo) {
+	a.conns.Add(1)
+	a.reused.Store(info.Reused)
+	if a.call.write && a.again() && a.call.mayResend(info.Conn) {
+		a.cancel(errResend)
+	}
+}
+
+// mayResend reports whether a second connection in one attempt of a write can mean that net/http sends it again. Over
+// HTTP/1 it can not where it sees no key header: then it only takes another connection when nothing was written.
+func (c *call) mayResend(conn net.Conn) bool {
+	secure, ok := conn.(*tls.Conn)
+	switch {
+	case ok && secure.ConnectionState().NegotiatedProtocol == "h2":
+		return true
+	case !ok && c.t.plainHTTP2:
+		return true
+	default:
+		return !c.t.direct && replayableByNetHTTP(c.header)
+	}
+}

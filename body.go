@@ -1,0 +1,284 @@
+package outbound
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	maxBuffered = 1 << 20  // the longest reply that is read inside the attempt
+	maxJudged   = 64 << 10 // what Judge sees of a reply that is not
+
+	maxDrained   = 64 << 10 // what is read of a reply that is thrown away, so that its connection can be used again
+	drainTimeout = 100 * time.Millisecond
+)
+
+var errBody = &reason{text: "the request's body could not be read again"}
+
+// hasBody reports whether the request has a body to send.
+func hasBody(req *http.Request) bool { return req.Body != nil && req.Body != http.NoBody }
+
+func closeBody(resp *http.Response) {
+	if resp.Body != nil {
+		_ = resp.Body.Close()
+	}
+}
+
+// reply is how an attempt's reply is read: a prefix that was read inside the attempt, then the rest.
+type reply struct {
+	prefix []byte
+	end    error // what ended the prefix: io.EOF, what broke it off, or nil where the rest is still to be read
+	rest   io.ReadCloser
+
+	cut atomic.Bool // the body broke while the caller read it
+}
+
+// broken reports whether the reply broke off inside the attempt.
+func (r *reply) broken() bool { return r.end != nil && r.end != io.EOF }
+
+// readReply reads what belongs inside the attempt, and then ends the attempt timeout. A limit that cuts it short shows as
+// a reply that broke off, or, before any of the body was wanted, as a failed attempt.
+func (a *attempt) readReply() {
+	if a.resp.Body == nil {
+		a.resp.Body = http.NoBody
+	}
+	a.rest = a.resp.Body
+	if limit := a.call.readsInside(a.resp); limit > 0 {
+		a.readPrefix(limit)
+	}
+	if stopped := a.timer.Stop(); !stopped && a.end == nil {
+		_ = a.rest.Close()
+		a.resp, a.err = nil, context.Cause(a.ctx)
+	}
+}
+
+func (a *attempt) readPrefix(limit int) {
+	a.prefix, a.end = readUpTo(a.rest, limit, a.resp.ContentLength)
+	if a.end == io.EOF && int64(len(a.prefix)) < a.resp.ContentLength {
+		a.end = io.ErrUnexpectedEOF
+	}
+	if a.broken() {
+		a.end, a.callerEnded = a.explainRead(a.end)
+	}
+}
+
+// readUpTo reads at most limit bytes; end is nil where the reader has more.
+func readUpTo(r io.Reader, limit int, length int64) (prefix []byte, end error) {
+	if length >= 0 && length < int64(limit) {
+		limit = int(length) + 1 // one more, to see the end
+		prefix = make([]byte, 0, limit)
+	}
+	for len(prefix) < limit {
+		if len(prefix) == cap(prefix) {
+			prefix = append(prefix, 0)[:len(prefix)]
+		}
+		n, err := r.Read(prefix[len(prefix):min(cap(prefix), limit)])
+		prefix = prefix[:len(prefix)+n]
+		if err != nil {
+			return prefix, err
+		}
+	}
+	return prefix, nil
+}
+
+// readsInside is how much of a reply is read inside the attempt: all of a small one to a keyed, replayable write, so that
+// one lost half-way is retried like any lost reply; else what Judge wants to see; 0 for nothing.
+func (c *call) readsInside(resp *http.Response) int {
+	switch {
+	case resp.Body == http.NoBody || c.method == http.MethodHead || resp.StatusCode == http.StatusSwitchingProtocols:
+		return 0
+	case c.streams(resp):
+		return 0
+	case c.keyed && c.replayable && buffers(resp):
+		return maxBuffered
+	case c.t.provider.Judge != nil && (resp.StatusCode < 200 || resp.StatusCode > 299):
+		return maxJudged
+	default:
+		return 0
+	}
+}
+
+// buffers reports whether a reply is small, or of a kind that is.
+func buffers(resp *http.Response) bool {
+	if resp.ContentLength >= 0 {
+		return resp.ContentLength <= maxBuffered
+	}
+	media := mediaType(resp)
+	return strings.HasPrefix(media, "text/") ||
+		media == "application/json" || strings.HasSuffix(media, "+json") ||
+		media == "application/xml" || strings.HasSuffix(media, "+xml") ||
+		media == "application/x-www-form-urlencoded"
+}
+
+// streams reports whether a reply is bound by the idle timeout instead of the total.
+func (c *call) streams(resp *http.Response) bool {
+	if c.limits.streaming {
+		return true
+	}
+	switch mediaType(resp) {
+	case "text/event-stream", "application/x-ndjson":
+		return true
+	}
+	return false
+}
+
+func mediaType(resp *http.Response) string {
+	media, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
+	return strings.ToLower(strings.TrimSpace(media))
+}
+
+// handOver gives the reply to the caller, and the attempt its last phase.
+func (a *attempt) handOver() *http.Response {
+	c, resp := a.call, a.resp
+	resp.Request = c.handed
+	switch {
+	case resp.StatusCode == http.StatusSwitchingProtocols:
+		a.book(a.health())
+		a.handUpgrade()
+	case a.end != nil: // all of it is here
+		a.book(a.health())
+		_ = a.rest.Close()
+		a.release()
+		resp.Body = replyBody{a}
+	case resp.Body == http.NoBody:
+		a.book(a.health())
+		a.release()
+	case c.streams(resp):
+		a.book(a.health())
+		a.phase.Store(phaseIdle)
+		resp.Body = replyBody{a}
+	default:
+		resp.Body = replyBody{a}
+		a.beginReading()
+	}
+	return resp
+}
+
+// beginReading starts the phase in which the caller reads, bound by the total timeout. A good answer's verdict waits for
+// the body's end, at most until the attempt timeout.
+func (a *attempt) beginReading() {
+	now, limit := time.Now(), a.call.limits.attempt
+	if a.health() != healthy {
+		a.book(a.health())
+	}
+	if rest := limit - now.Sub(a.start); !a.booked.Load() && limit > 0 && rest < a.call.untilDeadline(now) {
+		a.phase.Store(phaseReading)
+		a.arm(max(rest, 0))
+		return
+	}
+	a.phase.Store(phaseTotal)
+	a.arm(a.call.untilDeadline(now))
+}
+
+// handUpgrade keeps the connection's writer and loses every timer; Close releases the rest.
+func (a *attempt) handUpgrade() {
+	if rwc, ok := a.resp.Body.(io.ReadWriteCloser); ok {
+		a.resp.Body = upgradedBody{rwc, a}
+		return
+	}
+	a.phase.Store(phaseIdle)
+	a.resp.Body = replyBody{a}
+}
+
+type upgradedBody struct {
+	io.ReadWriteCloser
+	a *attempt
+}
+
+// Close ends the connection.
+func (u upgradedBody) Close() error {
+	defer u.a.release()
+	return u.ReadWriteCloser.Close()
+}
+
+// replyBody is the body that the caller reads.
+type replyBody struct{ a *attempt }
+
+// Read reads the reply under the limit that is in force. What cuts it off is never a clean end.
+func (b replyBody) Read(p []byte) (int, error) {
+	a := b.a
+	if len(a.prefix) > 0 {
+		n := copy(p, a.prefix)
+		a.prefix = a.prefix[n:]
+		return n, nil
+	}
+	if a.end != nil {
+		return 0, a.end
+	}
+	n, err := a.readRest(p)
+	if err == nil {
+		return n, nil
+	}
+	return n, a.ended(err)
+}
+
+func (a *attempt) readRest(p []byte) (int, error) {
+	if idle := a.call.limits.idle; a.phase.Load() == phaseIdle && idle > 0 {
+		a.arm(idle)
+		defer a.timer.Stop()
+	}
+	return a.rest.Read(p)
+}
+
+// ended books how the body ended and releases the attempt. The error is what the caller reads.
+func (a *attempt) ended(err error) error {
+	defer a.tell()
+	if err == io.EOF && a.ownLimit() == nil {
+		a.book(healthy)
+		a.release()
+		return err
+	}
+	if a.released.Load() && a.ownLimit() == nil {
+		return err // the caller closed it before
+	}
+	a.cut.Store(true)
+	err, callerEnded := a.explainRead(err)
+	if !callerEnded {
+		a.book(failing)
+	}
+	a.release()
+	return err
+}
+
+// explainRead is what broke a body off: a limit of ours by its own name, else the error as it came.
+func (a *attempt) explainRead(err error) (explained error, callerEnded bool) {
+	if limit := a.ownLimit(); limit != nil {
+		return limit, false
+	}
+	return err, a.call.callerCause() != nil
+}
+
+// Close ends the reading. A good answer that the caller did not read to its end is a good answer.
+func (b replyBody) Close() error {
+	a := b.a
+	if !a.released.Load() {
+		a.book(a.health())
+		defer a.tell()
+		defer a.release()
+	}
+	if a.end != nil {
+		return nil // closed when it was read
+	}
+	return a.rest.Close()
+}
+
+// discard drains and closes a reply that is thrown away for a retry, within bounds, so that its connection is free again
+// before the wait.
+func (a *attempt) discard() {
+	defer a.tell()
+	defer a.release()
+	a.book(a.health())
+	if a.resp == nil {
+		return
+	}
+	if a.end == nil && a.resp.Body != http.NoBody {
+		a.phase.Store(phaseDraining)
+		a.arm(min(drainTimeout, a.call.untilDeadline(time.Now())))
+		_, _ = io.CopyN(io.Discard, a.rest, maxDrained)
+	}
+	_ = a.rest.Close()
+}

@@ -1,0 +1,369 @@
+package outbound
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+)
+
+// CircuitState is a circuit's state. The zero value is CircuitClosed.
+type CircuitState uint8
+
+const (
+	CircuitClosed   CircuitState = iota // calls go through
+	CircuitHalfOpen                     // a few probes go through, all others are refused
+	CircuitOpen                         // all calls are refused
+)
+
+// String returns "closed", "half-open" or "open".
+func (s CircuitState) String() string {
+	switch s {
+	case CircuitOpen:
+		return "open"
+	case CircuitHalfOpen:
+		return "half-open"
+	default:
+		return "closed"
+	}
+}
+
+// Circuit is a snapshot of one target's circuit.
+type Circuit struct {
+	Target string       // scheme://host:port, or what Config.Target returned
+	State  CircuitState // an open circuit stays open until a call comes after NextProbe
+	Since  time.Time    // when it came into this state
+
+	// NextProbe is when an open circuit lets the first probe through; zero in the other states.
+	NextProbe time.Time
+	// ConsecutiveFailures counts the failed attempts in a row up to now, however long ago.
+	ConsecutiveFailures int
+	// Successes and Failures count the attempts of this state, while closed those of the rolling window. Neutral results
+	// (429, 409, a cancelled call) are in neither.
+	Successes, Failures int
+	// InFlight counts the attempts without a verdict yet.
+	InFlight int
+}
+
+// CircuitChange is one change of a circuit's state.
+type CircuitChange struct {
+	Target   string
+	From, To CircuitState
+	At       time.Time
+}
+
+// CircuitOpenError is the refusal of an attempt by its circuit; it matches [ErrCircuitOpen]. Find it with errors.As.
+type CircuitOpenError struct {
+	Target string
+	// State is CircuitOpen, or CircuitHalfOpen where all probes are on their way.
+	State CircuitState
+	// NextProbe is when the next probe may go; zero while half-open.
+	NextProbe time.Time
+}
+
+// Error names the target and when the next probe may go.
+func (e *CircuitOpenError) Error() string { return "outbound: " + e.safeText() }
+
+// Is makes the error match ErrCircuitOpen.
+func (e *CircuitOpenError) Is(target error) bool { return target == ErrCircuitOpen }
+
+func (e *CircuitOpenError) safeText() string {
+	if e.State == CircuitHalfOpen {
+		return fmt.Sprintf("circuit half-open for %s, all probes are on their way", e.Target)
+	}
+	return fmt.Sprintf("circuit open for %s until %s", e.Target, e.NextProbe.Format(time.RFC3339Nano))
+}
+
+// health is the verdict on one attempt.
+type health uint8
+
+const (
+	neutral health = iota
+	healthy
+	failing
+)
+
+var (
+	errNeutral = errors.New("neutral")
+	errFailing = errors.New("failing")
+)
+
+func (h health) err() error {
+	switch h {
+	case healthy:
+		return nil
+	case failing:
+		return errFailing
+	default:
+		return errNeutral
+	}
+}
+
+// circuit is one target's breaker: a gobreaker, and what has to be kept beside it.
+type circuit struct {
+	target  string
+	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
+	openFor time.Duration
+	hook    func(CircuitChange)
+
+	// streak counts failures in a row. gobreaker's own count forgets them with its window.
+	streak     atomic.Int64
+	generation atomic.Uint64 // counts the state's changes, so that an old result does not count in a new state
+	inFlight   atomic.Int64
+	standing   atomic.Pointer[circuitStanding] // gobreaker's State() would move the circuit
+
+	usage // for the registry
+
+	changes changeQueue
+}
+
+// circuitStanding is the state as the last change left it.
+type circuitStanding struct {
+	state     CircuitState
+	since     time.Time
+	nextProbe time.Time
+}
+
+// windowBuckets is how finely the rolling window forgets.
+const windowBuckets = 6
+
+func newCircuit(target string, p BreakerPolicy, hook func(CircuitChange)) *circuit {
+	c := &circuit{target: target, hook: hook, openFor: jittered(p.OpenFor)}
+	c.standing.Store(&circuitStanding{since: time.Now()})
+	c.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
+		MaxRequests:  uint32(p.Probes),
+		Interval:     p.Window,
+		BucketPeriod: p.Window / windowBuckets,
+		Timeout:      c.openFor,
+		ReadyToTrip:  func(n gobreaker.Counts) bool { return p.trips(c.streak.Load(), n) },
+		OnStateChange: func(_ string, from, to gobreaker.State) {
+			c.changed(stateOf(from), stateOf(to))
+		},
+		IsExcluded: func(err error) bool { return err == errNeutral },
+	})
+	return c
+}
+
+// jittered is d, give or take a quarter, so that the circuits of a fleet do not probe in step.
+func jittered(d time.Duration) time.Duration {
+	return d - d/4 + time.Duration(rand.Int64N(int64(d/2)+1))
+}
+
+func (p *BreakerPolicy) trips(streak int64, n gobreaker.Counts) bool {
+	if streak >= int64(p.ConsecutiveFailures) {
+		return true
+	}
+	total := n.TotalSuccesses + n.TotalFailures
+	return p.Window > 0 && int64(total) >= int64(p.MinRequests) && float64(n.TotalFailures) >= p.FailureRatio*float64(total)
+}
+
+func stateOf(s gobreaker.State) CircuitState {
+	switch s {
+	case gobreaker.StateOpen:
+		return CircuitOpen
+	case gobreaker.StateHalfOpen:
+		return CircuitHalfOpen
+	default:
+		return CircuitClosed
+	}
+}
+
+// changed runs under gobreaker's lock: it only notes the change.
+func (c *circuit) changed(from, to CircuitState) {
+	now := time.Now()
+	s := &circuitStanding{state: to, since: now}
+	if to == CircuitOpen {
+		s.nextProbe = now.Add(c.openFor)
+	}
+	c.standing.Store(s)
+	c.generation.Add(1)
+	c.streak.Store(0)
+	if c.hook != nil {
+		c.changes.push(CircuitChange{Target: c.target, From: from, To: to, At: now})
+	}
+}
+
+// admission is one attempt's place in a circuit. book gives it back, once.
+type admission struct {
+	circuit    *circuit
+	done       func(error)
+	generation uint64
+	booked     atomic.Bool
+}
+
+// admit asks for a place. A refusal is a *CircuitOpenError. The zero admission, of no circuit, books nothing.
+func (c *circuit) admit(into *admission) error {
+	done, err := c.breaker.Allow()
+	c.changes.deliver(c.hook)
+	if err != nil {
+		return c.refusal(err)
+	}
+	c.inFlight.Add(1)
+	into.circuit, into.done, into.generation = c, done, c.generation.Load()
+	return nil
+}
+
+func (c *circuit) refusal(err error) error {
+	refused := &CircuitOpenError{Target: c.target, State: CircuitOpen, NextProbe: c.standing.Load().nextProbe}
+	if errors.Is(err, gobreaker.ErrTooManyRequests) {
+		refused.State, refused.NextProbe = CircuitHalfOpen, time.Time{}
+	}
+	return refused
+}
+
+// book gives the verdict; only the first counts. It runs no hook, so that a timer may call it; see tell.
+func (a *admission) book(h health) {
+	c := a.circuit
+	if c == nil || !a.booked.CompareAndSwap(false, true) {
+		return
+	}
+	c.inFlight.Add(-1)
+	if c.generation.Load() == a.generation {
+		c.count(h)
+	}
+	a.done(h.err())
+}
+
+// tell runs the hook for the changes that were noted and not told yet.
+func (a *admission) tell() {
+	if a.circuit != nil {
+		a.circuit.changes.deliver(a.circuit.hook)
+	}
+}
+
+func (c *circuit) count(h health) {
+	switch h {
+	case failing:
+		c.streak.Add(1)
+	case healthy:
+		c.streak.Store(0)
+	}
+}
+
+// openNow reports, without moving it, whether the circuit would refuse an attempt now because it is open.
+func (c *circuit) openNow(now time.Time) error {
+	s := c.standing.Load()
+	if s.state != CircuitOpen || now.After(s.nextProbe) {
+		return nil
+	}
+	return &CircuitOpenError{Target: c.target, State: CircuitOpen, NextProbe: s.nextProbe}
+}
+
+func (c *circuit) snapshot() Circuit {
+	s, n := c.standing.Load(), c.breaker.Counts()
+	return Circuit{
+		Target: c.target, State: s.state, Since: s.since, NextProbe: s.nextProbe,
+		ConsecutiveFailures: int(c.streak.Load()),
+		Successes:           int(n.TotalSuccesses), Failures: int(n.TotalFailures),
+		InFlight: int(c.inFlight.Load()),
+	}
+}
+
+// changeQueue hands changes to the hook in order and outside the lock. Whoever finds it idle delivers all that wait; a
+// call made from within the hook only adds to it.
+type changeQueue struct {
+	waiting    atomic.Int64
+	mu         sync.Mutex
+	changes    []CircuitChange
+	delivering bool
+}
+
+func (q *changeQueue) push(c CircuitChange) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.changes = append(q.changes, c)
+	q.waiting.Add(1)
+}
+
+func (q *changeQueue) deliver(hook func(CircuitChange)) {
+	if q.waiting.Load() == 0 || !q.begin() {
+		return
+	}
+	defer q.end()
+	for {
+		c, ok := q.pop()
+		if !ok {
+			return
+		}
+		hook(c)
+	}
+}
+
+func (q *changeQueue) begin() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	begun := !q.delivering
+	q.delivering = true
+	return begun
+}
+
+func (q *changeQueue) end() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.delivering = false
+}
+
+func (q *changeQueue) pop() (CircuitChange, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.changes) == 0 {
+		return CircuitChange{}, false
+	}
+	c := q.changes[0]
+	q.changes = q.changes[1:]
+	q.waiting.Add(-1)
+	return c, true
+}
+
+// BreakerPolicy says when a target's circuit opens and how it closes again. A failed attempt is a network error, an attempt
+// or connect timeout, a 5xx other than 501 and 505, or a body that breaks before its end. Neutral are the caller's cancel or
+// deadline, 409, 429 and a replayed answer. All else is a success.
+type BreakerPolicy struct {
+	// Disabled turns circuits off.
+	Disabled bool
+	// ConsecutiveFailures in a row open the circuit, however sparse the traffic. Default: 10. Negative: refused by New.
+	ConsecutiveFailures int
+	// FailureRatio of the attempts in Window opens the circuit too. Default: 0.5. Outside (0, 1]: refused by New.
+	FailureRatio float64
+	// MinRequests is how many attempts the window must hold before the ratio counts. Default: 20. Negative: refused by New.
+	MinRequests int
+	// Window is how far back the ratio looks. Attempts that took longer than it are not counted. Default: 60 s, or twice the
+	// AttemptTimeout where that is longer. Negative: off, only ConsecutiveFailures counts.
+	Window time.Duration
+	// OpenFor is how long an open circuit refuses before it lets probes through, give or take a quarter, drawn once per
+	// circuit. Default: 2 s: short and spread recovers fastest. Negative: refused by New.
+	OpenFor time.Duration
+	// Probes is how many attempts a half-open circuit lets through, and how many must succeed to close it. Default: 1.
+	// Negative: refused by New.
+	Probes int
+	// SlowCall is how long an attempt may take, until its reply is in, before it counts as a failure. Default and negative: off.
+	SlowCall time.Duration
+	// MaxCircuits bounds how many targets are remembered. The longest unused one that is closed, or open past its time, makes
+	// room; where all are open, a new target goes without a circuit. Default: 4096. Negative: refused by New.
+	MaxCircuits int
+}
+
+// guard is the layer of the circuits: it asks before each attempt, and refuses.
+func guard(next layer) layer {
+	return func(a *attempt) {
+		if c := a.call.circuit; c != nil {
+			if a.refused = c.admit(&a.admission); a.refused != nil {
+				a.refuse()
+				return
+			}
+		}
+		next(a)
+	}
+}
+
+// refuse ends an attempt that may not be made.
+func (a *attempt) refuse() {
+	a.release()
+	if a.fresh {
+		_ = a.body.Close()
+	}
+}

@@ -1,0 +1,309 @@
+package outbound
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// call is one redirect hop of an action on its way down the chain: what is sent, within which limits, and what came of it
+// so far. A hop starts with what the hop before left: key, deadline, standing, attempts and retries.
+type call struct {
+	t      *Transport
+	req    *http.Request // the caller's, only read
+	url    url.URL       // as it was at the start
+	method string
+	ctx    context.Context // the caller's, marked as ours
+	limits limits
+	start  time.Time // of the first hop
+
+	action     *Action // nil: none in the context
+	key        string  // unquoted; empty where none is sent
+	wire       string  // the key as it is sent
+	keyStarted time.Time
+	write      bool
+	keyed      bool
+	repeatable bool
+	replayable bool // no body, or GetBody
+	header     http.Header
+	wireValue  [1]string
+
+	deadline   time.Time // zero: none
+	standing   standing
+	afterWrite bool // a hop that became a read: its answers say nothing of the write
+	attempts   []Attempt
+	first      [1]Attempt // backs attempts, so that a call without retries allocates none
+	inherited  int        // how many of the attempts earlier hops made
+	retries    int
+	staleUsed  bool
+
+	circuit   *circuit // nil: none
+	current   *attempt
+	bodyGiven bool // Base has had the caller's body, and closes it
+	finished  bool
+
+	inBase  atomic.Bool // Base's RoundTrip is on the stack: what asks now with this context is below us
+	handed  *http.Request
+	hopped  atomic.Bool // the one hop that may follow has begun
+	elapsed time.Duration
+	stopped error
+	hint    time.Duration
+	replay  bool
+	last    *attempt // whose reply was handed over
+}
+
+// limits are what Config and Override together allow this call; a duration of 0 is off.
+type limits struct {
+	maxAttempts          int
+	attempt, total, idle time.Duration
+	streaming            bool
+}
+
+type callKey struct{}
+
+func callFrom(ctx context.Context) *call {
+	c, _ := ctx.Value(callKey{}).(*call)
+	return c
+}
+
+// Override changes limits for the requests that carry it in their context. Zero fields inherit from Config. The context's
+// deadline, if it has one, holds besides.
+type Override struct {
+	// MaxAttempts replaces RetryPolicy.MaxAttempts; 1: never retry. Negative counts as 1.
+	MaxAttempts int
+	// AttemptTimeout replaces Config.AttemptTimeout; what is left of the total timeout bounds it. Negative: off.
+	AttemptTimeout time.Duration
+	// TotalTimeout replaces Config.TotalTimeout. A redirect hop keeps the deadline of the first. Negative: off.
+	TotalTimeout time.Duration
+	// Streaming treats the reply as a stream, whatever its type: bound by the attempt timeout until its headers, then by
+	// Config.IdleTimeout, and never read inside the attempt.
+	Streaming bool
+}
+
+type overrideKey struct{}
+
+// WithOverride returns a context with other limits for the requests that carry it. It replaces an earlier Override whole.
+func WithOverride(ctx context.Context, o Override) context.Context {
+	return context.WithValue(ctx, overrideKey{}, o)
+}
+
+func newCall(t *Transport, req *http.Request) *call {
+	c := &call{t: t, req: req, method: methodOf(req), start: time.Now()}
+	if req.URL != nil {
+		c.url = *req.URL
+	}
+	c.write = isWrite(c.method)
+	c.replayable = !hasBody(req) || req.GetBody != nil
+	return c
+}
+
+// open settles what is sent and within which limits. With an error nothing may be sent; the call is good for a report all
+// the same.
+func (c *call) open() error {
+	ctx := c.req.Context()
+	outer := callFrom(ctx)
+	independent := outer == nil || !outer.inBase.Load()
+	c.ctx = context.WithValue(ctx, callKey{}, c)
+	c.limits = c.t.limitsFor(ctx, independent)
+	if err := c.identify(independent); err != nil {
+		return err
+	}
+	if err := c.callerCause(); err != nil {
+		return err
+	}
+	c.handed = c.req.WithContext(c.ctx)
+	c.prepareHeader()
+	if !c.t.breaker.Disabled {
+		c.circuit = c.t.circuitFor(c.req, time.Now())
+	}
+	return nil
+}
+
+// limitsFor are the limits in force. An Override belongs to the caller's own request, not to what a Base asks meanwhile
+// with the same context.
+func (t *Transport) limitsFor(ctx context.Context, independent bool) limits {
+	l := limits{maxAttempts: t.retry.MaxAttempts, attempt: t.timeouts.attempt, total: t.timeouts.total, idle: t.timeouts.idle}
+	o, ok := ctx.Value(overrideKey{}).(Override)
+	if !ok || !independent {
+		return l
+	}
+	if o.MaxAttempts != 0 {
+		l.maxAttempts = max(o.MaxAttempts, 1)
+	}
+	if o.AttemptTimeout != 0 {
+		l.attempt = max(o.AttemptTimeout, 0)
+	}
+	if o.TotalTimeout != 0 {
+		l.total = max(o.TotalTimeout, 0)
+	}
+	l.streaming = o.Streaming
+	return l
+}
+
+// identify says which action this is: the one that a redirect goes on with, the one in the context, one that the caller or
+// an SDK named in the header, or a new one. It refuses what must not be sent.
+func (c *call) identify(independent bool) error {
+	given, wire, present, keyErr := headerKey(c.req.Header, &c.t.provider)
+	if c.t.provider.NoKeys {
+		given, wire, present, keyErr = "", "", false, nil
+	}
+	prev := c.hopOf()
+	if prev == nil {
+		c.deadline = deadlineAfter(c.start, c.limits.total)
+		if independent && c.write {
+			c.action = actionFrom(c.req.Context())
+		}
+		c.standing = begin(c.write, c.action == nil && given == "" && keyErr == nil)
+	} else {
+		c.inherit(prev)
+	}
+	c.repeatable = !c.write || isIdempotent(c.method)
+	if err := validate(c.req); err != nil {
+		return err
+	}
+	if !c.write {
+		return nil
+	}
+	if keyErr != nil {
+		return keyErr
+	}
+	if prev != nil {
+		return c.goOn(prev, given)
+	}
+	if c.action != nil {
+		return c.useAction(given)
+	}
+	return c.chooseKey(given, wire, present)
+}
+
+// hopOf is the call whose redirect this request follows: its response is one that this Transport returned, followed once
+// and before the action's deadline. A late hop of a write that may have been performed still counts, so that it is refused
+// instead of acting under a new key.
+func (c *call) hopOf() *call {
+	if c.req.Response == nil || c.req.Response.Request == nil {
+		return nil
+	}
+	prev := callFrom(c.req.Response.Request.Context())
+	if prev == nil || prev.t != c.t || prev.handed != c.req.Response.Request || c.write && !prev.write {
+		return nil
+	}
+	late := !prev.deadline.IsZero() && !c.start.Before(prev.deadline)
+	if late && !(c.write && prev.standing.maybe) {
+		return nil
+	}
+	if !prev.hopped.CompareAndSwap(false, true) {
+		return nil
+	}
+	return prev
+}
+
+func (c *call) inherit(prev *call) {
+	c.start, c.deadline = prev.start, prev.deadline
+	c.action, c.standing = prev.action, prev.standing
+	c.attempts, c.retries, c.staleUsed = slices.Clip(prev.attempts), prev.retries, prev.staleUsed
+	c.keyStarted, c.inherited = prev.keyStarted, len(prev.attempts)
+	c.afterWrite = prev.write && !c.write || prev.afterWrite
+	c.key = prev.key
+}
+
+// goOn continues an action at the place that its redirect named.
+func (c *call) goOn(prev *call, given string) error {
+	if given != "" && given != prev.key {
+		return why(ErrInvalidKey, "the redirected request carries another key than the action's")
+	}
+	c.setKey(prev.key, prev.wire)
+	if c.untilDeadline(time.Now()) <= 0 {
+		return ErrTotalTimeout
+	}
+	scheme, host := normalOrigin(c.req.URL)
+	prevScheme, prevHost := normalOrigin(&prev.url)
+	if c.standing.maybe && (scheme != prevScheme || host != prevHost) {
+		return why(ErrNotRetryable, "the write may have been done at %s, and is not repeated at %s", prevHost, host)
+	}
+	return nil
+}
+
+// useAction takes the key from the action in the context, after every check that could refuse it.
+func (c *call) useAction(given string) error {
+	a, p := c.action, &c.t.provider
+	fresh := a.history != nil && a.history.key == a.Key && a.history.uses.Load() == 0
+	c.standing = begin(true, fresh)
+	if err := checkKey(a.Key, p.MaxKeyLength); err != nil {
+		return err
+	}
+	if given != "" && given != a.Key {
+		return why(ErrInvalidKey, "the action and the %s header differ", p.KeyHeader)
+	}
+	if expired(a.Started, time.Now(), c.limits.attempt, p.KeyWindow) {
+		c.standing = begin(true, false)
+		return why(ErrKeyExpired, "the action started at %s, and keys count for %v", a.Started.Format(time.RFC3339), p.KeyWindow)
+	}
+	if err := a.Bind(c.req); err != nil {
+		return err
+	}
+	c.standing = begin(true, a.use())
+	if !p.honoursKey(c.method) {
+		if c.standing.maybe {
+			return why(ErrNotRetryable, "the action was used before, and no key protects a repeated %s", c.method)
+		}
+		return nil
+	}
+	c.keyStarted = a.Started
+	c.setKey(a.Key, quoteKey(a.Key, p.QuoteKey))
+	return nil
+}
+
+// chooseKey adopts the key in the header, or makes one where the API honours it. A header without a value means no key.
+func (c *call) chooseKey(given, wire string, present bool) error {
+	p := &c.t.provider
+	switch {
+	case given == "" && (present || !p.honoursKey(c.method)):
+		return nil
+	case given == "":
+		given = NewIdempotencyKey()
+		wire = quoteKey(given, p.QuoteKey)
+		c.keyStarted = c.start
+	}
+	if err := checkKey(given, p.MaxKeyLength); err != nil {
+		return err
+	}
+	c.setKey(given, wire)
+	return nil
+}
+
+func (c *call) setKey(key, wire string) {
+	c.key, c.wire = key, wire
+	c.keyed = key != "" && c.t.provider.honoursKey(c.method)
+	c.repeatable = c.repeatable || c.keyed
+}
+
+// callerCause is why the caller's context ended; nil while it has not. A deadline counts from its moment on, not from when
+// its timer gets to run.
+func (c *call) callerCause() error {
+	ctx := c.req.Context()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+func deadlineAfter(start time.Time, total time.Duration) time.Time {
+	if total == 0 || total == unlimited {
+		return time.Time{}
+	}
+	return start.Add(total)
+}
+
+// untilDeadline is what is left of the total timeout.
+func (c *call) untilDeadline(now time.Time) time.Duration {
+	if c.deadline.IsZero() {
+		return unlimited
+	}
+	return max(c.deadline.Sub(now), 0)
+}

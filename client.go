@@ -1,0 +1,190 @@
+package outbound
+
+import (
+	"errors"
+	"maps"
+	"net/http"
+	"time"
+)
+
+// Config configures a Transport. The zero value is valid: a 2 s connect timeout, 10 s for an attempt, 30 s in all, 4 attempts
+// with full jitter, a circuit per target, and an Idempotency-Key on each POST and PATCH.
+//
+// Zero means the documented default, a negative duration means off, a negative count is refused. What is left unset adapts
+// to what is set: TotalTimeout alone, at 5 s, is valid. A Config is copied by New.
+type Config struct {
+	// Base sends the attempts. Default: an http.Transport of our own with the settings that http.DefaultTransport starts
+	// with, plus ConnectTimeout. A given Base is used as it is. The proof of OutcomeNotSent holds for an *http.Transport and
+	// for what passes its requests on to one; a Base that fires no httptrace events proves nothing, and one with several ways
+	// to send must not hide one from httptrace. It must be safe for concurrent use.
+	Base http.RoundTripper
+	// ConnectTimeout bounds the dial, name look-up included, and again the TLS handshake. Waiting for a free connection of a
+	// full pool is not in it. Default: 2 s. Negative: off. Set together with a Base: that is cloned (its pool and its registered
+	// protocols stay behind), and refused where it is no *http.Transport.
+	ConnectTimeout time.Duration
+	// AttemptTimeout bounds one attempt until its reply is in: the headers, and the body where it is read inside the attempt.
+	// Default: 10 s. Negative: off; then a circuit's probe may take as long as the total.
+	AttemptTimeout time.Duration
+	// TotalTimeout bounds the whole action: attempts, waits, redirects, and reading the reply. A streamed reply is bound by it
+	// only until its headers are in. Default: three AttemptTimeouts. Negative: off.
+	TotalTimeout time.Duration
+	// IdleTimeout is a streamed reply's longest silence while somebody reads. Default: 60 s. Negative: off.
+	IdleTimeout time.Duration
+	// Target names what circuits are kept per. Default: scheme://host:port, in lower case. It runs on the caller's goroutine
+	// and must be safe for concurrent use.
+	Target func(*http.Request) string
+	// Retry says how often and how fast to try again.
+	Retry RetryPolicy
+	// Breaker says when to stop asking a target.
+	Breaker BreakerPolicy
+	// Provider says what this API does with idempotency keys.
+	Provider Provider
+	// Hooks are told what happens.
+	Hooks Hooks
+}
+
+// Transport is the chain: an [http.RoundTripper] to put under any *http.Client. Make it with [New], one per API, and keep it:
+// it holds the connections and the circuits. Safe for concurrent use.
+type Transport struct {
+	base       http.RoundTripper
+	direct     bool // Base is an *http.Transport
+	plainHTTP2 bool // a connection without TLS may speak HTTP/2
+	timeouts   timeouts
+	retry      RetryPolicy
+	breaker    BreakerPolicy
+	provider   Provider
+	hooks      Hooks
+	target     func(*http.Request) string
+	circuits   *registry
+	chain      loop
+}
+
+var _ http.RoundTripper = (*Transport)(nil)
+
+// New returns a Transport. It assumes that the API honours the key header; one that ignores it needs Provider.NoKeys. A
+// contradictory Config is refused with every fault named in one error (see errors.Join).
+func New(cfg Config) (*Transport, error) {
+	if faults := cfg.faults(); len(faults) > 0 {
+		return nil, errors.Join(faults...)
+	}
+	limits := adapt(cfg)
+	t := &Transport{
+		base:     baseOf(cfg, limits.connect),
+		timeouts: limits,
+		retry:    cfg.Retry.withDefaults(),
+		breaker:  cfg.Breaker.withDefaults(limits.window),
+		provider: cfg.Provider.withDefaults(),
+		hooks:    cfg.Hooks,
+		target:   cfg.Target,
+	}
+	t.direct, t.plainHTTP2 = traits(t.base)
+	t.circuits = newRegistry(t.breaker, t.hooks.Circuit)
+	t.chain =
+		retry( // the loop: replay the body, judge, wait
+			guard( // one circuit per target
+				sendTo( // timers, send proof, reply
+					t.base)))
+	return t, nil
+}
+
+// NewClient returns an *http.Client over a new Transport, with the client's own Timeout left at zero: on top of a RoundTripper
+// it costs a goroutine a call and swallows our errors. Like New, it assumes that the API honours the key header.
+func NewClient(cfg Config) (*http.Client, error) {
+	t, err := New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &http.Client{Transport: t}, nil
+}
+
+// RoundTrip sends the request as one action, or as one more hop of the action that a redirect goes on with. It returns a
+// response of any status, or an *Error, never both. The request is not changed; its body is closed. [ReportOf] and
+// [OutcomeOf] tell how the action ended.
+//
+// Leave http.Client.Timeout at zero, and close every response body: until then a reply holds its connection.
+func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if outer := callFrom(req.Context()); outer != nil && outer.covers(req) {
+		return t.passThrough(req)
+	}
+	c := newCall(t, req)
+	defer c.cleanUp()
+	if err := c.open(); err != nil {
+		return nil, c.fail(err)
+	}
+	return t.chain(c)
+}
+
+// cleanUp closes the caller's body where no transport does, and after a panic of a function of the user's gives back what the
+// call holds. The panic goes on.
+func (c *call) cleanUp() {
+	if c.req.Body != nil && (!c.bodyGiven || c.action != nil) {
+		_ = c.req.Body.Close()
+	}
+	if c.finished || c.current == nil {
+		return
+	}
+	if a := c.current; a.resp != nil && !a.released.Load() {
+		defer closeBody(a.resp)
+	}
+	c.inBase.Store(false)
+	c.current.release()
+}
+
+// CloseIdleConnections closes the connections that Base keeps and nobody uses, where Base can.
+func (t *Transport) CloseIdleConnections() {
+	if c, ok := t.base.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
+}
+
+// Circuits is a snapshot of all circuits, by target, for health pages. It moves none of them.
+func (t *Transport) Circuits() []Circuit { return t.circuits.snapshot() }
+
+func (t *Transport) circuitFor(req *http.Request, now time.Time) *circuit {
+	if t.target != nil {
+		return t.circuits.named(t.target(req), now)
+	}
+	return t.circuits.forURL(req.URL, now)
+}
+
+// covers reports whether this request is the one that a chain above is just sending: then the retries, the key, the deadline
+// and the judging are that chain's, and 4 times 4 attempts do not become 16.
+func (c *call) covers(req *http.Request) bool {
+	if !c.inBase.Load() || methodOf(req) != c.method || req.URL == nil || req.URL.String() != c.url.String() {
+		return false
+	}
+	_, wire, _, err := headerKey(req.Header, &c.t.provider)
+	return !c.write || err == nil && wire == c.wire
+}
+
+// passThrough makes the one attempt of a chain above.
+func (t *Transport) passThrough(req *http.Request) (*http.Response, error) {
+	if t.direct && isWrite(methodOf(req)) && replayableByNetHTTP(req.Header) {
+		own := req.WithContext(req.Context())
+		own.Header = maps.Clone(req.Header)
+		hideFromNetHTTP(own.Header)
+		req = own
+	}
+	return t.base.RoundTrip(req)
+}
+
+func baseOf(cfg Config, connect time.Duration) http.RoundTripper {
+	if cfg.Base == nil {
+		return newBase(connect)
+	}
+	if given, ok := cfg.Base.(*http.Transport); ok && cfg.ConnectTimeout > 0 {
+		clone := given.Clone()
+		limitConnect(clone, connect)
+		return clone
+	}
+	return cfg.Base
+}
+
+// traits are what has to be known of Base to keep net/http from sending a write twice.
+func traits(base http.RoundTripper) (direct, plainHTTP2 bool) {
+	t, ok := base.(*http.Transport)
+	if !ok {
+		return false, true
+	}
+	return true, t.Protocols != nil && t.Protocols.UnencryptedHTTP2()
+}

@@ -1,0 +1,167 @@
+package outbound
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// clockSkew is how far in the future an action may have started before its clock is not believed.
+const clockSkew = 5 * time.Minute
+
+// NewIdempotencyKey returns a random UUID, version 4 (RFC 9562). Safe for concurrent use.
+func NewIdempotencyKey() string { return uuid.NewString() }
+
+// Action is one thing the user wants done, once: its key and its clock. Make one with [NewAction], store it as JSON before
+// the first byte leaves, put it under the request's context with [WithAction], and after a crash resume with what was
+// stored: the same key goes out again and nothing is done twice. An action without one is made for each request.
+//
+// An Action may be used by several calls at once; only one of them counts as the first. Its fields must not be changed
+// while a call uses it. Copies share their history.
+type Action struct {
+	// Key is the idempotency key, unquoted: 1 to Provider.MaxKeyLength visible ASCII characters, and no e-mail address.
+	Key string `json:"key"`
+	// Started is when the action began. Provider.KeyWindow counts from it; zero counts as expired.
+	Started time.Time `json:"started"`
+	// Fingerprint is a hash over method, URL and body, set by [Action.Bind] or by the first send. A request that differs
+	// from it is refused with ErrActionMismatch. Empty: not bound yet.
+	Fingerprint string `json:"fingerprint,omitempty"`
+
+	history *actionHistory // nil: not made by NewAction, so nothing is known of its past
+}
+
+// actionHistory is shared by all copies of an action that this process made.
+type actionHistory struct {
+	key  string
+	uses atomic.Int32
+}
+
+// NewAction returns an action with a new key, started now. It is fresh: until its first use it is known that no server
+// has seen its key.
+func NewAction() *Action {
+	key := NewIdempotencyKey()
+	return &Action{Key: key, Started: time.Now(), history: &actionHistory{key: key}}
+}
+
+// Bind sets the fingerprint from the request's method, URL and body, so that it is stored with the action. It is optional:
+// the first send binds an unbound action. The body is read from GetBody, the request stays as it was. Errors:
+// ErrBodyNotReplayable for a body without GetBody, ErrActionMismatch where the action is bound to another request, or
+// what GetBody and its reader return. Safe for concurrent use.
+func (a *Action) Bind(req *http.Request) error {
+	if req.URL == nil {
+		return why(errRequest, "it has no URL")
+	}
+	print, err := fingerprint(req)
+	if err != nil {
+		return err
+	}
+	return a.bind(print)
+}
+
+// bindMu guards the Fingerprint of all actions. It is held for a comparison and an assignment.
+var bindMu sync.Mutex
+
+func (a *Action) bind(print string) error {
+	bindMu.Lock()
+	defer bindMu.Unlock()
+	if a.Fingerprint == "" {
+		a.Fingerprint = print
+	}
+	if a.Fingerprint != print {
+		return ErrActionMismatch
+	}
+	return nil
+}
+
+// UnmarshalJSON reads the stored form. What was read back counts as resumed, whatever the action was before.
+func (a *Action) UnmarshalJSON(data []byte) error {
+	type stored Action
+	var s stored
+	if err := json.Unmarshal(data, &s); err != nil {
+		return fmt.Errorf("outbound: an action is a JSON object with key and started: %w", err)
+	}
+	*a = Action(s)
+	return nil
+}
+
+// use counts a call that begins with the action, and reports whether it is the first and the action is fresh.
+func (a *Action) use() bool {
+	return a.history != nil && a.history.uses.Add(1) == 1 && a.history.key == a.Key
+}
+
+// shared reports whether a second call has begun with the action.
+func (a *Action) shared() bool {
+	return a.history == nil || a.history.uses.Load() > 1
+}
+
+// age is the larger of wall and monotonic time since the start: either clock may have stood still.
+func age(started, now time.Time) time.Duration {
+	return max(now.Sub(started), now.Round(0).Sub(started.Round(0)))
+}
+
+// expired reports whether a key that started then can be forgotten before an attempt that begins now is over.
+func expired(started, now time.Time, attempt, window time.Duration) bool {
+	if window == 0 {
+		return false
+	}
+	if now.Round(0).Sub(started.Round(0)) < -clockSkew {
+		return true
+	}
+	return age(started, now) > window-attempt
+}
+
+type actionKey struct{}
+
+// WithAction returns a context that carries the action for writes made with it. Other requests with that context do not
+// use it. A nil action takes away what the parent carried.
+func WithAction(ctx context.Context, a *Action) context.Context {
+	return context.WithValue(ctx, actionKey{}, a)
+}
+
+func actionFrom(ctx context.Context) *Action {
+	a, _ := ctx.Value(actionKey{}).(*Action)
+	return a
+}
+
+// fingerprint hashes method, URL and body. User info and fragment are no part of what is asked for.
+func fingerprint(req *http.Request) (string, error) {
+	h := sha256.New()
+	u := *req.URL
+	u.User, u.Fragment, u.RawFragment = nil, "", ""
+	u.Scheme, u.Host = normalOrigin(req.URL)
+	fmt.Fprintf(h, "%s\n%s\n", methodOf(req), u.String())
+	if err := hashBody(h, req); err != nil {
+		return "", err
+	}
+	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
+}
+
+func hashBody(w io.Writer, req *http.Request) error {
+	if !hasBody(req) {
+		return nil
+	}
+	if req.GetBody == nil {
+		return why(ErrBodyNotReplayable, "an action needs a body that can be read again")
+	}
+	body, err := req.GetBody()
+	if err != nil {
+		return causedBy(errBody, err)
+	}
+	if body == nil {
+		return nil
+	}
+	defer func() { _ = body.Close() }()
+	if _, err := io.Copy(w, body); err != nil {
+		return causedBy(errBody, err)
+	}
+	return nil
+}

@@ -1,0 +1,313 @@
+package outbound
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// RetryPolicy says when and how often to try again. What may be retried at all is fixed by the rules.
+type RetryPolicy struct {
+	// MaxAttempts is how many attempts one action may take, the first among them; the first of each redirect hop is free.
+	// Default: 4. 1: never retry. Negative: refused by New.
+	MaxAttempts int
+	// Backoff is the wait before a retry without a hint by the server. Default: FullJitter{Base: 500ms, Cap: 8s}.
+	Backoff Backoff
+	// MaxRetryAfter is the longest hint that is waited for. A server that asks for more is not asked again: its answer
+	// comes back at once, with Report.RetryAfter set. Default: 60 s. Negative: no limit.
+	MaxRetryAfter time.Duration
+	// If is asked only about retries that the rules allow: false stops. It can narrow the rules, never widen them. It runs
+	// on the caller's goroutine and must be safe for concurrent use. Default: nil, no further condition.
+	If func(Attempt) bool
+}
+
+// layer passes one attempt on. What came of it is in the attempt.
+type layer func(*attempt)
+
+// loop passes one hop on.
+type loop func(*call) (*http.Response, error)
+
+// retry is the loop: attempt, decide, wait, until there is an answer to hand over or a reason to stop.
+func retry(next layer) loop {
+	return func(c *call) (*http.Response, error) {
+		for wait := time.Duration(0); ; {
+			a, err := c.nextAttempt(wait)
+			if err != nil {
+				return nil, c.fail(err)
+			}
+			if next(a); a.refused != nil {
+				return nil, c.fail(a.refused)
+			}
+			c.record(a)
+			again, stop := c.decide(a)
+			if stop != nil || !again {
+				return c.finish(a, stop)
+			}
+			wait = c.waitBefore(a)
+			if stop := c.forbidWait(wait); stop != nil {
+				return c.finish(a, stop)
+			}
+			c.retries++
+			a.discard()
+			if err := c.sleep(wait); err != nil {
+				return nil, c.fail(err)
+			}
+		}
+	}
+}
+
+// nextAttempt readies an attempt: the caller's own body for the first, a fresh reader for each later one.
+func (c *call) nextAttempt(wait time.Duration) (*attempt, error) {
+	a := &attempt{call: c, number: len(c.attempts) + 1, wait: wait}
+	if err := a.takeBody(); err != nil {
+		return nil, causedBy(errBody, err)
+	}
+	c.current = a
+	a.launch()
+	return a, nil
+}
+
+// takeBody gets the body to send. With an action even the first comes from GetBody, the one that was hashed.
+func (a *attempt) takeBody() (err error) {
+	c := a.call
+	if !hasBody(c.req) || c.current == nil && c.action == nil {
+		a.body = c.req.Body
+		return nil
+	}
+	a.body, err = c.req.GetBody()
+	a.fresh = err == nil && a.body != nil
+	return err
+}
+
+// ruling is what the rules say of a further attempt.
+type ruling uint8
+
+const (
+	final     ruling = iota // the answer is final
+	forbidden               // a retry would heal it, or might, and must not be
+	allowed
+)
+
+// ruling applies the rules in their order: the provider's verdict, the server's advice, the table.
+func (e *evidence) ruling() ruling {
+	switch {
+	case e.verdict.Next == NextStop:
+		return final
+	case e.verdict.Next == NextRetry:
+		return allowIf(e.repeatable || e.verdict.Says == SaysRejected)
+	case e.failed:
+		return allowIf(!e.hopeless && (e.repeatable || !e.maybeSent))
+	case e.advice == adviceStop && e.retryableStatus():
+		return forbidden
+	case e.advice == adviceStop:
+		return final
+	case e.advice == adviceRetry && e.repeatable && !e.success():
+		return allowed
+	}
+	return e.table()
+}
+
+func allowIf(ok bool) ruling {
+	if ok {
+		return allowed
+	}
+	return forbidden
+}
+
+// table is the retry table for answers.
+func (e *evidence) table() ruling {
+	switch {
+	case e.broken:
+		return allowIf(e.repeatable)
+	case e.replayed, !e.retryableStatus():
+		return final
+	case e.status == http.StatusConflict, e.status == http.StatusTooManyRequests:
+		return allowed
+	default:
+		return allowIf(e.repeatable)
+	}
+}
+
+// retryableStatus reports whether a status calls for another attempt, if that is safe.
+func (e *evidence) retryableStatus() bool {
+	switch s := e.status; s {
+	case http.StatusConflict:
+		return e.keyed // the first one is still at work
+	case http.StatusTooManyRequests:
+		return true
+	case http.StatusNotImplemented, http.StatusHTTPVersionNotSupported:
+		return false
+	default:
+		return s >= 500
+	}
+}
+
+// adviceOf reads the headers by which some servers say outright whether to retry; other values are ignored.
+func adviceOf(h http.Header) advice {
+	for _, name := range []string{"X-Should-Retry", "Stripe-Should-Retry"} {
+		switch v := strings.TrimSpace(h.Get(name)); {
+		case strings.EqualFold(v, "true"):
+			return adviceRetry
+		case strings.EqualFold(v, "false"):
+			return adviceStop
+		}
+	}
+	return adviceNone
+}
+
+func replayed(h http.Header, name string) bool {
+	return strings.EqualFold(strings.TrimSpace(h.Get(name)), "true")
+}
+
+// judge asks the provider, where it has a say and the answer did not break off.
+func (a *attempt) judge() Verdict {
+	judge := a.call.t.provider.Judge
+	if judge == nil || a.broken() {
+		return Verdict{}
+	}
+	body := a.prefix
+	if a.evidence.success() && a.end == nil && a.resp.Body != http.NoBody {
+		body = nil // only its beginning was read, if at all
+	}
+	if !a.evidence.success() {
+		body = body[:min(len(body), maxJudged)]
+	}
+	return judge(a.resp, body)
+}
+
+// decide says whether to try again, or why not. A nil reason with no further attempt means a final answer.
+func (c *call) decide(a *attempt) (again bool, stop error) {
+	if cause := c.callerCause(); cause != nil && (a.evidence.failed || a.evidence.broken || a.evidence.ruling() == allowed) {
+		return false, cause
+	}
+	switch a.evidence.ruling() {
+	case final:
+		return false, nil
+	case forbidden:
+		return false, ErrNotRetryable
+	}
+	limit := c.t.retry.MaxRetryAfter
+	switch {
+	case c.retries >= c.limits.maxAttempts-1:
+		return false, ErrAttemptsExhausted
+	case !c.replayable:
+		return false, ErrBodyNotReplayable
+	case limit > 0 && a.hint > limit:
+		return false, why(ErrNotRetryable, "the server asked to wait %v, and at most %v are waited for", a.hint, limit)
+	case c.t.retry.If != nil && !c.t.retry.If(c.lastAttempt()):
+		return false, why(ErrNotRetryable, "RetryPolicy.If said no")
+	}
+	return true, nil
+}
+
+// waitBefore is how long to wait before the retry. A kept connection that the server had just closed costs no wait, once.
+func (c *call) waitBefore(a *attempt) time.Duration {
+	if a.stale() && !c.staleUsed && len(c.attempts) == c.inherited+1 {
+		c.staleUsed = true
+		return 0
+	}
+	backoff := max(c.t.retry.Backoff.Delay(c.retries), 0)
+	if a.hint > 0 {
+		return spread(a.hint, backoff)
+	}
+	return backoff
+}
+
+// forbidWait says why a wait is not begun: it would outlast a deadline or the key, or the circuit is open by now.
+func (c *call) forbidWait(wait time.Duration) error {
+	now := time.Now()
+	if deadline, ok := c.req.Context().Deadline(); ok && wait >= deadline.Sub(now) {
+		return context.DeadlineExceeded
+	}
+	if wait >= c.untilDeadline(now) {
+		return ErrTotalTimeout
+	}
+	if c.keyed && !c.keyStarted.IsZero() && expired(c.keyStarted, now.Add(wait), c.limits.attempt, c.t.provider.KeyWindow) {
+		return ErrKeyExpired
+	}
+	if c.circuit != nil {
+		return c.circuit.openNow(now)
+	}
+	return nil
+}
+
+// sleep waits, unless the caller's context ends first. It leaves no timer behind.
+func (c *call) sleep(wait time.Duration) error {
+	if hook := c.t.hooks.Retry; hook != nil {
+		hook(c.req.Context(), c.lastAttempt(), wait)
+	}
+	if wait > 0 {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-c.req.Context().Done():
+		}
+	}
+	return c.callerCause()
+}
+
+// record enters the attempt into the ledger, and moves what may be claimed.
+func (c *call) record(a *attempt) {
+	said, _ := a.evidence.says()
+	if !c.afterWrite {
+		c.doubtShared()
+		c.standing.hear(&a.evidence)
+	}
+	entry := Attempt{
+		Number: a.number, Method: c.method, URL: safeURL(&c.url),
+		Start: a.start, Wait: a.wait, Elapsed: a.elapsed,
+		Status: a.evidence.status, Err: a.problem(), Outcome: said,
+		Conns: int(a.conns.Load()), Reused: a.reused.Load(),
+	}
+	if c.attempts == nil {
+		c.attempts = c.first[:0]
+	}
+	c.attempts = append(c.attempts, entry)
+	c.hint, c.replay = a.hint, a.evidence.replayed
+	if hook := c.t.hooks.Attempt; hook != nil {
+		hook(c.req.Context(), entry)
+	}
+}
+
+// problem is what went wrong: no reply, or one that broke off.
+func (a *attempt) problem() error {
+	switch {
+	case a.err != nil:
+		return a.err
+	case a.broken():
+		return &foreign{fmt.Errorf("the reply broke off: %w", a.end)}
+	default:
+		return nil
+	}
+}
+
+// doubtShared gives up what only the lack of attempts proved, once another call has begun with the same action.
+func (c *call) doubtShared() {
+	if c.action != nil && c.action.shared() {
+		c.standing.doubt()
+	}
+}
+
+func (c *call) lastAttempt() Attempt { return c.attempts[len(c.attempts)-1] }
+
+// finish hands the attempt's reply over, or its failure.
+func (c *call) finish(a *attempt, stop error) (*http.Response, error) {
+	if a.resp == nil {
+		a.discard()
+		return nil, c.fail(stop)
+	}
+	c.last = a
+	resp := a.handOver()
+	a.tell()
+	c.end(stop)
+	return resp, nil
+}
+
+// fail ends the call without a reply.
+func (c *call) fail(stop error) error {
+	c.end(stop)
+	return &Error{Report: c.report(), ctxErr: c.req.Context().Err()}
+}
