@@ -204,6 +204,9 @@ func (e *Error) Error() string {
 		fmt.Fprintf(&b, "%s %s: ", e.Report.Method, e.Report.URL)
 	}
 	fmt.Fprintf(&b, "%s after %s", e.Report.Outcome, plural(len(e.Report.Attempts), "attempt"))
+	if e.ctxErr != nil && !errors.Is(e.Report.Stopped, e.ctxErr) {
+		b.WriteString(": " + safeText(e.ctxErr))
+	}
 	if e.Report.Stopped != nil {
 		b.WriteString(": " + safeText(e.Report.Stopped))
 	}
