@@ -167,13 +167,13 @@ func (a *attempt) fail() {
 // explain names the limit behind an error, or says that the caller's context ended.
 func (a *attempt) explain(err error) (explained error, callerEnded bool) {
 	if limit := a.ownLimit(); limit != nil {
-		return causedBy(limit, err), false
+		return limit.causedBy(err), false
 	}
 	if a.call.callerCause() != nil {
 		return &foreign{err}, true
 	}
 	if a.unsent() && timedOut(err) {
-		return causedBy(ErrConnectTimeout.(*reason), err), false
+		return ErrConnectTimeout.(*reason).causedBy(err), false
 	}
 	return &foreign{err}, false
 }
@@ -223,6 +223,12 @@ func (a *attempt) health() health {
 	default:
 		return healthy
 	}
+}
+
+// settle gives the circuit its verdict now, and tells the hook what that changed.
+func (a *attempt) settle() {
+	a.book(a.health())
+	a.tell()
 }
 
 // stale reports whether the attempt most likely met a kept connection that the server had just closed.

@@ -51,6 +51,7 @@ func (a *attempt) readReply() {
 		a.readPrefix(limit)
 	}
 	if stopped := a.timer.Stop(); !stopped && a.end == nil {
+		a.cancel(a.limit) // the timer's own goroutine may still be on its way to it
 		_ = a.rest.Close()
 		a.resp, a.err = nil, context.Cause(a.ctx)
 	}
@@ -86,14 +87,15 @@ func readUpTo(r io.Reader, limit int, length int64) (prefix []byte, end error) {
 }
 
 // readsInside is how much of a reply is read inside the attempt: all of a small one to a keyed, replayable write, so that
-// one lost half-way is retried like any lost reply; else what Judge wants to see; 0 for nothing.
+// one lost half-way is retried like any lost reply; else what Judge wants to see; 0 for nothing. An answer that is retried
+// for its status alone is not read: losing its body changes nothing.
 func (c *call) readsInside(resp *http.Response) int {
 	switch {
 	case resp.Body == http.NoBody || c.method == http.MethodHead || resp.StatusCode == http.StatusSwitchingProtocols:
 		return 0
 	case c.streams(resp):
 		return 0
-	case c.keyed && c.replayable && buffers(resp):
+	case c.keyed && c.replayable && buffers(resp) && !retriedByStatus(resp.StatusCode, c.keyed):
 		return maxBuffered
 	case c.t.provider.Judge != nil && (resp.StatusCode < 200 || resp.StatusCode > 299):
 		return maxJudged
@@ -269,16 +271,15 @@ func (b replyBody) Close() error {
 // discard drains and closes a reply that is thrown away for a retry, within bounds, so that its connection is free again
 // before the wait.
 func (a *attempt) discard() {
-	defer a.tell()
 	defer a.release()
-	a.book(a.health())
+	a.settle()
 	if a.resp == nil {
 		return
 	}
 	if a.end == nil && a.resp.Body != http.NoBody {
 		a.phase.Store(phaseDraining)
 		a.arm(min(drainTimeout, a.call.untilDeadline(time.Now())))
-		_, _ = io.CopyN(io.Discard, a.rest, maxDrained)
+		_, _ = io.CopyN(io.Discard, a.rest, int64(max(maxDrained-len(a.prefix), 0)))
 	}
 	_ = a.rest.Close()
 }

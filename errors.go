@@ -153,7 +153,10 @@ func why(r error, detail string, args ...any) error {
 	return &because{reason: r.(*reason), detail: fmt.Sprintf(detail, args...)}
 }
 
-func causedBy(r *reason, cause error) error {
+func (r *reason) causedBy(cause error) error {
+	if cause == error(r) {
+		return r
+	}
 	return &because{reason: r, cause: cause}
 }
 

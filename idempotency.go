@@ -154,14 +154,14 @@ func hashBody(w io.Writer, req *http.Request) error {
 	}
 	body, err := req.GetBody()
 	if err != nil {
-		return causedBy(errBody, err)
+		return errBody.causedBy(err)
 	}
 	if body == nil {
 		return nil
 	}
 	defer func() { _ = body.Close() }()
 	if _, err := io.Copy(w, body); err != nil {
-		return causedBy(errBody, err)
+		return errBody.causedBy(err)
 	}
 	return nil
 }

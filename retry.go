@@ -45,6 +45,7 @@ func retry(next layer) loop {
 			if stop != nil || !again {
 				return c.finish(a, stop)
 			}
+			a.settle() // before the circuit is asked about a retry
 			wait = c.waitBefore(a)
 			if stop := c.forbidWait(wait); stop != nil {
 				return c.finish(a, stop)
@@ -62,7 +63,7 @@ func retry(next layer) loop {
 func (c *call) nextAttempt(wait time.Duration) (*attempt, error) {
 	a := &attempt{call: c, number: len(c.attempts) + 1, wait: wait}
 	if err := a.takeBody(); err != nil {
-		return nil, causedBy(errBody, err)
+		return nil, errBody.causedBy(err)
 	}
 	c.current = a
 	a.launch()
@@ -130,17 +131,19 @@ func (e *evidence) table() ruling {
 	}
 }
 
-// retryableStatus reports whether a status calls for another attempt, if that is safe.
-func (e *evidence) retryableStatus() bool {
-	switch s := e.status; s {
+func (e *evidence) retryableStatus() bool { return retriedByStatus(e.status, e.keyed) }
+
+// retriedByStatus reports whether a status calls for another attempt, if that is safe.
+func retriedByStatus(status int, keyed bool) bool {
+	switch status {
 	case http.StatusConflict:
-		return e.keyed // the first one is still at work
+		return keyed // the first one is still at work
 	case http.StatusTooManyRequests:
 		return true
 	case http.StatusNotImplemented, http.StatusHTTPVersionNotSupported:
 		return false
 	default:
-		return s >= 500
+		return status >= 500
 	}
 }
 
