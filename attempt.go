@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"net/textproto"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -126,12 +127,12 @@ func sendTo(base http.RoundTripper) layer {
 // reads it.
 func (a *attempt) request() *http.Request {
 	c := a.call
-	a.trace.GetConn, a.trace.GotConn = a.getConn, a.gotConn
+	a.watch()
 	r := c.req.WithContext(httptrace.WithClientTrace(a.ctx, &a.trace))
 	r.Header = c.header
 	r.Body = a.body
-	if !c.t.direct && c.keyed {
-		r.GetBody = nil // else a Transport below might send the write again by itself
+	if !c.t.direct && replayableByNetHTTP(c.header) {
+		r.GetBody = nil // else a Transport below would send the write again by itself
 	}
 	return r
 }
@@ -269,10 +270,11 @@ type proof struct {
 	conns  atomic.Int32
 	reused atomic.Bool
 
-	mu     sync.Mutex
-	target string   // where the last GetConn went; guarded by mu
-	given  []string // where connections were given; guarded by mu
-	places [2]string
+	mu       sync.Mutex // guards what follows
+	target   string     // where the last GetConn went
+	given    []string   // where connections were given that were not answered
+	answered bool       // a reply has begun since the last connection was given
+	places   [2]string
 }
 
 // unsent is the proof: a connection was sought, and none was given. A Base that fires no trace proves nothing.
@@ -282,12 +284,28 @@ func (p *proof) unsent() bool { return p.sought.Load() && p.conns.Load() == 0 }
 func (p *proof) again() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	again := slices.Contains(p.given, p.target)
-	if p.given == nil {
-		p.given = p.places[:0]
+	if p.given == nil || p.answered {
+		p.given, p.answered = p.places[:0], false
 	}
+	again := slices.Contains(p.given, p.target)
 	p.given = append(p.given, p.target)
 	return again
+}
+
+func (p *proof) setAnswered(answered bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.answered = answered
+}
+
+// watch sets the trace. A Base of somebody else's may make requests of its own under the attempt, a token refresh say: what
+// was answered is no request that net/http sends again. An informational answer is no answer.
+func (a *attempt) watch() {
+	a.trace.GetConn, a.trace.GotConn = a.getConn, a.gotConn
+	if a.call.write && !a.call.t.direct {
+		a.trace.GotFirstResponseByte = func() { a.setAnswered(true) }
+		a.trace.Got1xxResponse = func(int, textproto.MIMEHeader) error { a.setAnswered(false); return nil }
+	}
 }
 
 func (a *attempt) getConn(hostPort string) {
@@ -303,20 +321,29 @@ func (a *attempt) gotConn(info httptrace.GotConnInfo) {
 	a.conns.Add(1)
 	a.reused.Store(info.Reused)
 	if a.call.write && a.again() && a.call.mayResend(info.Conn) {
-		a.cancel(errResend)
+		a.preventResend(info.Conn)
 	}
+}
+
+// preventResend ends the attempt before the connection that it was just given is written to. HTTP/2 looks at the context
+// first; HTTP/1 does not, so its connection, which nobody else uses, is closed.
+func (a *attempt) preventResend(conn net.Conn) {
+	a.cancel(errResend)
+	if conn != nil && !speaksHTTP2(conn) {
+		_ = conn.Close()
+	}
+}
+
+func speaksHTTP2(conn net.Conn) bool {
+	secure, ok := conn.(*tls.Conn)
+	return ok && secure.ConnectionState().NegotiatedProtocol == "h2"
 }
 
 // mayResend reports whether a second connection in one attempt of a write can mean that net/http sends it again. Over
 // HTTP/1 it can not where it sees no key header: then it only takes another connection when nothing was written.
 func (c *call) mayResend(conn net.Conn) bool {
-	secure, ok := conn.(*tls.Conn)
-	switch {
-	case ok && secure.ConnectionState().NegotiatedProtocol == "h2":
+	if _, secure := conn.(*tls.Conn); !secure && c.t.plainHTTP2 {
 		return true
-	case !ok && c.t.plainHTTP2:
-		return true
-	default:
-		return !c.t.direct && replayableByNetHTTP(c.header)
 	}
+	return speaksHTTP2(conn) || !c.t.direct && replayableByNetHTTP(c.header)
 }

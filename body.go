@@ -17,7 +17,10 @@ const (
 	drainTimeout = 100 * time.Millisecond
 )
 
-var errBody = &reason{text: "the request's body could not be read again"}
+var (
+	errBody   = &reason{text: "the request's body could not be read again"}
+	errNoBody = &reason{text: "GetBody returned no reader"}
+)
 
 // hasBody reports whether the request has a body to send.
 func hasBody(req *http.Request) bool { return req.Body != nil && req.Body != http.NoBody }
@@ -34,14 +37,15 @@ type reply struct {
 	end    error // what ended the prefix: io.EOF, what broke it off, or nil where the rest is still to be read
 	rest   io.ReadCloser
 
-	cut atomic.Bool // the body broke while the caller read it
+	cut    atomic.Bool // the body broke while the caller read it
+	closed atomic.Bool // by the caller: what a Read meets then is no break
 }
 
 // broken reports whether the reply broke off inside the attempt.
 func (r *reply) broken() bool { return r.end != nil && r.end != io.EOF }
 
-// readReply reads what belongs inside the attempt, and then ends the attempt timeout. A limit that cuts it short shows as
-// a reply that broke off, or, before any of the body was wanted, as a failed attempt.
+// readReply reads what belongs inside the attempt, and then ends the attempt timeout. A reply that came too late for its
+// body to be read shows as one that broke off: its status was seen all the same.
 func (a *attempt) readReply() {
 	if a.resp.Body == nil {
 		a.resp.Body = http.NoBody
@@ -50,10 +54,9 @@ func (a *attempt) readReply() {
 	if limit := a.call.readsInside(a.resp); limit > 0 {
 		a.readPrefix(limit)
 	}
-	if stopped := a.timer.Stop(); !stopped && a.end == nil {
+	if stopped := a.timer.Stop(); !stopped && a.end == nil && a.resp.Body != http.NoBody {
 		a.cancel(a.limit) // the timer's own goroutine may still be on its way to it
-		_ = a.rest.Close()
-		a.resp, a.err = nil, context.Cause(a.ctx)
+		a.end, a.callerEnded = a.explainRead(context.Cause(a.ctx))
 	}
 }
 
@@ -118,7 +121,7 @@ func buffers(resp *http.Response) bool {
 
 // streams reports whether a reply is bound by the idle timeout instead of the total.
 func (c *call) streams(resp *http.Response) bool {
-	if c.limits.streaming {
+	if c.limits.streaming && resp.StatusCode >= 200 && resp.StatusCode < 300 {
 		return true
 	}
 	switch mediaType(resp) {
@@ -138,14 +141,14 @@ func (a *attempt) handOver() *http.Response {
 	c, resp := a.call, a.resp
 	resp.Request = c.handed
 	switch {
-	case resp.StatusCode == http.StatusSwitchingProtocols:
-		a.book(a.health())
-		a.handUpgrade()
-	case a.end != nil: // all of it is here
+	case a.end != nil: // all of it that will come is here
 		a.book(a.health())
 		_ = a.rest.Close()
 		a.release()
 		resp.Body = replyBody{a}
+	case resp.StatusCode == http.StatusSwitchingProtocols:
+		a.book(a.health())
+		a.handUpgrade()
 	case resp.Body == http.NoBody:
 		a.book(a.health())
 		a.release()
@@ -179,16 +182,31 @@ func (a *attempt) beginReading() {
 // handUpgrade keeps the connection's writer and loses every timer; Close releases the rest.
 func (a *attempt) handUpgrade() {
 	if rwc, ok := a.resp.Body.(io.ReadWriteCloser); ok {
-		a.resp.Body = upgradedBody{rwc, a}
+		a.resp.Body = upgraded(rwc, a)
 		return
 	}
 	a.phase.Store(phaseIdle)
 	a.resp.Body = replyBody{a}
 }
 
+func upgraded(rwc io.ReadWriteCloser, a *attempt) io.ReadCloser {
+	body := upgradedBody{rwc, a}
+	if half, ok := rwc.(halfCloser); ok {
+		return halfClosingBody{body, half}
+	}
+	return body
+}
+
 type upgradedBody struct {
 	io.ReadWriteCloser
 	a *attempt
+}
+
+type halfCloser interface{ CloseWrite() error }
+
+type halfClosingBody struct {
+	upgradedBody
+	halfCloser
 }
 
 // Close ends the connection.
@@ -234,8 +252,8 @@ func (a *attempt) ended(err error) error {
 		a.release()
 		return err
 	}
-	if a.released.Load() && a.ownLimit() == nil {
-		return err // the caller closed it before
+	if a.closed.Load() && a.ownLimit() == nil {
+		return err
 	}
 	a.cut.Store(true)
 	err, callerEnded := a.explainRead(err)
@@ -257,20 +275,19 @@ func (a *attempt) explainRead(err error) (explained error, callerEnded bool) {
 // Close ends the reading. A good answer that the caller did not read to its end is a good answer.
 func (b replyBody) Close() error {
 	a := b.a
-	if !a.released.Load() {
-		a.book(a.health())
-		defer a.tell()
-		defer a.release()
-	}
+	a.closed.Store(true)
 	if a.end != nil {
 		return nil // closed when it was read
 	}
+	a.book(a.health())
+	defer a.tell()
+	defer a.release()
 	return a.rest.Close()
 }
 
 // discard drains and closes a reply that is thrown away for a retry, within bounds, so that its connection is free again
-// before the wait.
-func (a *attempt) discard() {
+// before the wait. The drain must not cost the wait its place before the deadline.
+func (a *attempt) discard(wait time.Duration) {
 	defer a.release()
 	a.settle()
 	if a.resp == nil {
@@ -278,7 +295,7 @@ func (a *attempt) discard() {
 	}
 	if a.end == nil && a.resp.Body != http.NoBody {
 		a.phase.Store(phaseDraining)
-		a.arm(min(drainTimeout, a.call.untilDeadline(time.Now())))
+		a.arm(min(drainTimeout, max(a.call.untilDeadline(time.Now())-wait, 0)))
 		_, _ = io.CopyN(io.Discard, a.rest, int64(max(maxDrained-len(a.prefix), 0)))
 	}
 	_ = a.rest.Close()

@@ -3,6 +3,7 @@ package outbound
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -135,7 +136,7 @@ func newCircuit(target string, p BreakerPolicy, hook func(CircuitChange)) *circu
 	c := &circuit{target: target, hook: hook, openFor: jittered(p.OpenFor)}
 	c.standing.Store(&circuitStanding{since: time.Now()})
 	c.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
-		MaxRequests:  uint32(p.Probes),
+		MaxRequests:  uint32(min(p.Probes, math.MaxUint32)),
 		Interval:     p.Window,
 		BucketPeriod: p.Window / windowBuckets,
 		Timeout:      c.openFor,
@@ -198,12 +199,14 @@ type admission struct {
 // admit asks for a place. A refusal is a *CircuitOpenError. The zero admission, of no circuit, books nothing.
 func (c *circuit) admit(into *admission) error {
 	done, err := c.breaker.Allow()
+	if err == nil {
+		c.inFlight.Add(1)
+		into.circuit, into.done, into.generation = c, done, c.generation.Load()
+	}
 	c.changes.deliver(c.hook)
 	if err != nil {
 		return c.refusal(err)
 	}
-	c.inFlight.Add(1)
-	into.circuit, into.done, into.generation = c, done, c.generation.Load()
 	return nil
 }
 
@@ -283,14 +286,16 @@ func (q *changeQueue) deliver(hook func(CircuitChange)) {
 	if q.waiting.Load() == 0 || !q.begin() {
 		return
 	}
-	defer q.end()
-	for {
-		c, ok := q.pop()
-		if !ok {
-			return
+	panicked := true
+	defer func() {
+		if panicked {
+			q.end()
 		}
+	}()
+	for c, ok := q.pop(); ok; c, ok = q.pop() {
 		hook(c)
 	}
+	panicked = false
 }
 
 func (q *changeQueue) begin() bool {
@@ -311,6 +316,7 @@ func (q *changeQueue) pop() (CircuitChange, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.changes) == 0 {
+		q.delivering = false // under the same lock, so that no change is left behind
 		return CircuitChange{}, false
 	}
 	c := q.changes[0]
@@ -343,7 +349,7 @@ type BreakerPolicy struct {
 	// SlowCall is how long an attempt may take, until its reply is in, before it counts as a failure. Default and negative: off.
 	SlowCall time.Duration
 	// MaxCircuits bounds how many targets are remembered. The longest unused one that is closed, or open past its time, makes
-	// room; where all are open, a new target goes without a circuit. Default: 4096. Negative: refused by New.
+	// room; where all are open or in use, a new target goes without a circuit. Default: 4096. Negative: refused by New.
 	MaxCircuits int
 }
 

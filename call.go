@@ -20,9 +20,11 @@ type call struct {
 	limits limits
 	start  time.Time // of the first hop
 
-	action     *Action // nil: none in the context
-	key        string  // unquoted; empty where none is sent
-	wire       string  // the key as it is sent
+	action      *Action // nil: none in the context
+	countedUses int32   // how many of the action's uses are this call's
+
+	key        string // unquoted; empty where none is sent
+	wire       string // the key as it is sent
 	keyStarted time.Time
 	write      bool
 	keyed      bool
@@ -43,7 +45,7 @@ type call struct {
 	circuit   *circuit // nil: none
 	current   *attempt
 	bodyGiven bool // Base has had the caller's body, and closes it
-	finished  bool
+	returned  bool
 
 	inBase  atomic.Bool // Base's RoundTrip is on the stack: what asks now with this context is below us
 	handed  *http.Request
@@ -92,6 +94,9 @@ func WithOverride(ctx context.Context, o Override) context.Context {
 
 func newCall(t *Transport, req *http.Request) *call {
 	c := &call{t: t, req: req, method: methodOf(req), start: time.Now()}
+	if !isToken(c.method) {
+		c.method = "INVALID" // it may be anything, so it is not repeated in a report
+	}
 	if req.URL != nil {
 		c.url = *req.URL
 	}
@@ -164,6 +169,9 @@ func (c *call) identify(independent bool) error {
 	if err := validate(c.req); err != nil {
 		return err
 	}
+	if err := c.overtime(0); err != nil {
+		return err
+	}
 	if !c.write {
 		return nil
 	}
@@ -179,9 +187,8 @@ func (c *call) identify(independent bool) error {
 	return c.chooseKey(given, wire, present)
 }
 
-// hopOf is the call whose redirect this request follows: its response is one that this Transport returned, followed once
-// and before the action's deadline. A late hop of a write that may have been performed still counts, so that it is refused
-// instead of acting under a new key.
+// hopOf is the call whose redirect this request follows: its response is a redirect that this Transport returned, followed
+// once. A late one counts too, so that it is refused instead of beginning anew under a new key and a new deadline.
 func (c *call) hopOf() *call {
 	if c.req.Response == nil || c.req.Response.Request == nil {
 		return nil
@@ -190,8 +197,7 @@ func (c *call) hopOf() *call {
 	if prev == nil || prev.t != c.t || prev.handed != c.req.Response.Request || c.write && !prev.write {
 		return nil
 	}
-	late := !prev.deadline.IsZero() && !c.start.Before(prev.deadline)
-	if late && !(c.write && prev.standing.maybe) {
+	if status := prev.lastAttempt().Status; status < 300 || status > 399 {
 		return nil
 	}
 	if !prev.hopped.CompareAndSwap(false, true) {
@@ -202,7 +208,7 @@ func (c *call) hopOf() *call {
 
 func (c *call) inherit(prev *call) {
 	c.start, c.deadline = prev.start, prev.deadline
-	c.action, c.standing = prev.action, prev.standing
+	c.action, c.countedUses, c.standing = prev.action, prev.countedUses, prev.standing
 	c.attempts, c.retries, c.staleUsed = slices.Clip(prev.attempts), prev.retries, prev.staleUsed
 	c.keyStarted, c.inherited = prev.keyStarted, len(prev.attempts)
 	c.afterWrite = prev.write && !c.write || prev.afterWrite
@@ -215,8 +221,11 @@ func (c *call) goOn(prev *call, given string) error {
 		return why(ErrInvalidKey, "the redirected request carries another key than the action's")
 	}
 	c.setKey(prev.key, prev.wire)
-	if c.untilDeadline(time.Now()) <= 0 {
-		return ErrTotalTimeout
+	if c.action != nil && !c.replayable {
+		return why(ErrBodyNotReplayable, "an action needs a body that can be read again")
+	}
+	if err := c.overtime(0); err != nil {
+		return err
 	}
 	scheme, host := normalOrigin(c.req.URL)
 	prevScheme, prevHost := normalOrigin(&prev.url)
@@ -229,22 +238,21 @@ func (c *call) goOn(prev *call, given string) error {
 // useAction takes the key from the action in the context, after every check that could refuse it.
 func (c *call) useAction(given string) error {
 	a, p := c.action, &c.t.provider
-	fresh := a.history != nil && a.history.key == a.Key && a.history.uses.Load() == 0
-	c.standing = begin(true, fresh)
+	c.standing = begin(true, a.fresh())
 	if err := checkKey(a.Key, p.MaxKeyLength); err != nil {
 		return err
 	}
 	if given != "" && given != a.Key {
 		return why(ErrInvalidKey, "the action and the %s header differ", p.KeyHeader)
 	}
-	if expired(a.Started, time.Now(), c.limits.attempt, p.KeyWindow) {
+	if now := time.Now(); expired(a.Started, now, c.longestAttempt(now), p.KeyWindow) {
 		c.standing = begin(true, false)
 		return why(ErrKeyExpired, "the action started at %s, and keys count for %v", a.Started.Format(time.RFC3339), p.KeyWindow)
 	}
 	if err := a.Bind(c.req); err != nil {
 		return err
 	}
-	c.standing = begin(true, a.use())
+	c.standing, c.countedUses = begin(true, a.use()), 1
 	if !p.honoursKey(c.method) {
 		if c.standing.maybe {
 			return why(ErrNotRetryable, "the action was used before, and no key protects a repeated %s", c.method)
@@ -266,6 +274,8 @@ func (c *call) chooseKey(given, wire string, present bool) error {
 		given = NewIdempotencyKey()
 		wire = quoteKey(given, p.QuoteKey)
 		c.keyStarted = c.start
+	default:
+		noteUse(given)
 	}
 	if err := checkKey(given, p.MaxKeyLength); err != nil {
 		return err
@@ -284,8 +294,11 @@ func (c *call) setKey(key, wire string) {
 // its timer gets to run.
 func (c *call) callerCause() error {
 	ctx := c.req.Context()
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+	if err := ctx.Err(); err != nil {
+		if cause := context.Cause(ctx); cause != err {
+			return &foreign{cause}
+		}
+		return err
 	}
 	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
 		return context.DeadlineExceeded

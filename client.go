@@ -120,14 +120,20 @@ func (c *call) cleanUp() {
 	if c.req.Body != nil && (!c.bodyGiven || c.action != nil) {
 		_ = c.req.Body.Close()
 	}
-	if c.finished || c.current == nil {
-		return
+	if !c.returned && c.current != nil {
+		c.current.abandon(c.inBase.Swap(false))
 	}
-	if a := c.current; a.resp != nil && !a.released.Load() {
-		defer closeBody(a.resp)
+}
+
+// abandon gives back what the attempt holds when a panic passes through.
+func (a *attempt) abandon(inBase bool) {
+	defer a.release()
+	if inBase && a.body != nil {
+		_ = a.body.Close()
 	}
-	c.inBase.Store(false)
-	c.current.release()
+	if a.rest != nil {
+		_ = a.rest.Close()
+	}
 }
 
 // CloseIdleConnections closes the connections that Base keeps and nobody uses, where Base can.
@@ -174,6 +180,9 @@ func baseOf(cfg Config, connect time.Duration) http.RoundTripper {
 	}
 	if given, ok := cfg.Base.(*http.Transport); ok && cfg.ConnectTimeout > 0 {
 		clone := given.Clone()
+		if _, ok := given.TLSNextProto["h2"]; ok {
+			clone.ForceAttemptHTTP2 = true // else the dialer that is set here would turn HTTP/2 off
+		}
 		limitConnect(clone, connect)
 		return clone
 	}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -22,8 +23,8 @@ func (p BreakerPolicy) withDefaults(window time.Duration) BreakerPolicy {
 	p.ConsecutiveFailures = orDefault(p.ConsecutiveFailures, 10)
 	p.FailureRatio = orDefault(p.FailureRatio, 0.5)
 	p.MinRequests = orDefault(p.MinRequests, 20)
-	p.Window = window
-	p.OpenFor = orDefault(p.OpenFor, 2*time.Second)
+	p.Window = min(window, unlimited/4)
+	p.OpenFor = min(orDefault(p.OpenFor, 2*time.Second), unlimited/2)
 	p.Probes = orDefault(p.Probes, 1)
 	p.SlowCall = max(p.SlowCall, 0)
 	p.MaxCircuits = orDefault(p.MaxCircuits, 4096)
@@ -46,7 +47,11 @@ func (cfg Config) baseFaults() []error {
 	if isNil(cfg.Base) {
 		return []error{fault("Base is a nil %T: leave it unset for the default", cfg.Base)}
 	}
-	if _, ok := cfg.Base.(*http.Transport); !ok && cfg.ConnectTimeout > 0 {
+	given, ok := cfg.Base.(*http.Transport)
+	if ok && cfg.ConnectTimeout > 0 && dialsWithoutContext(given) {
+		return []error{fault("ConnectTimeout (%v) cannot be applied to a Base with Dial or DialTLS: set DialContext or DialTLSContext instead", cfg.ConnectTimeout)}
+	}
+	if !ok && cfg.ConnectTimeout > 0 {
 		return []error{fault("ConnectTimeout (%v) cannot be applied to a Base of type %T: set it where that dials, or give an *http.Transport", cfg.ConnectTimeout, cfg.Base)}
 	}
 	return nil
@@ -111,6 +116,11 @@ func (p BreakerPolicy) faults() []error {
 	return faults
 }
 
+// reservedHeaders are those that a Transport takes from elsewhere than the header map: a key there would never be sent.
+var reservedHeaders = map[string]bool{
+	"Host": true, "Content-Length": true, "Transfer-Encoding": true, "Trailer": true, "User-Agent": true, "Connection": true,
+}
+
 func (p Provider) faults() []error {
 	faults := count("Provider.MaxKeyLength", p.MaxKeyLength)
 	for name, header := range map[string]string{"KeyHeader": p.KeyHeader, "ReplayHeader": p.ReplayHeader} {
@@ -118,9 +128,12 @@ func (p Provider) faults() []error {
 			faults = append(faults, fault("Provider.%s %q is no valid header name", name, header))
 		}
 	}
+	if reservedHeaders[http.CanonicalHeaderKey(p.KeyHeader)] {
+		faults = append(faults, fault("Provider.KeyHeader %q is a header that net/http writes itself", p.KeyHeader))
+	}
 	for _, method := range p.KeyMethods {
-		if !isToken(method) || !isWrite(method) {
-			faults = append(faults, fault("Provider.KeyMethods has %q: only methods that write can carry a key", method))
+		if !isToken(method) || !isWrite(strings.ToUpper(method)) || method != strings.ToUpper(method) {
+			faults = append(faults, fault("Provider.KeyMethods has %q: it must be a method that writes, in upper case", method))
 		}
 	}
 	return faults

@@ -2,6 +2,7 @@ package outbound
 
 import (
 	"math"
+	"net"
 	"net/http"
 	"testing"
 	"time"
@@ -18,6 +19,11 @@ type pointerBase struct{ plainBase }
 
 func (*pointerBase) RoundTrip(*http.Request) (*http.Response, error) {
 	return nil, http.ErrServerClosed
+}
+
+func dialsItself() *http.Transport {
+	//lint:ignore SA1019 the deprecated field is what is refused
+	return &http.Transport{Dial: func(string, string) (net.Conn, error) { return nil, net.ErrClosed }}
 }
 
 func TestConfigRefusesContradictions(t *testing.T) {
@@ -50,6 +56,11 @@ func TestConfigRefusesContradictions(t *testing.T) {
 		"ReplayHeader":            {Config{Provider: Provider{ReplayHeader: "a:b"}}, `Provider.ReplayHeader "a:b"`},
 		"MaxKeyLength":            {Config{Provider: Provider{MaxKeyLength: -1}}, "Provider.MaxKeyLength is -1"},
 		"KeyMethods":              {Config{Provider: Provider{KeyMethods: []string{"GET"}}}, `Provider.KeyMethods has "GET"`},
+		"KeyMethods, lower case":  {Config{Provider: Provider{KeyMethods: []string{"post"}}}, `Provider.KeyMethods has "post"`},
+		"reserved KeyHeader":      {Config{Provider: Provider{KeyHeader: "host"}}, `Provider.KeyHeader "host"`},
+		"short key window":        {Config{AttemptTimeout: 2, Provider: Provider{KeyWindow: 1}}, "AttemptTimeout (2ns) is above Provider.KeyWindow (1ns)"},
+		"window below connect":    {Config{ConnectTimeout: 30, Breaker: BreakerPolicy{Window: 40}}, "below twice ConnectTimeout (30ns)"},
+		"Base that dials its way": {Config{ConnectTimeout: 1, Base: dialsItself()}, "Base with Dial or DialTLS"},
 	}
 	var all []error
 	for name, row := range rows {

@@ -189,6 +189,12 @@ func (f *foreign) Error() string    { return safeText(f.err) }
 func (f *foreign) Unwrap() error    { return f.err }
 func (f *foreign) safeText() string { return safeText(f.err) }
 
+// GoString keeps %#v from printing what is inside.
+func (f *foreign) GoString() string { return "outbound: " + safeText(f.err) }
+
+// GoString keeps %#v from printing what is inside.
+func (b *because) GoString() string { return b.Error() }
+
 // Error is what RoundTrip returns where it has no response, and [CheckResponse] of a response outside 2xx. errors.Is and
 // errors.As find why we stopped and what the last attempt said. It holds a copy of the ledger and may be used freely.
 type Error struct {

@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
+	"weak"
 
 	"github.com/google/uuid"
 )
@@ -48,8 +50,23 @@ type actionHistory struct {
 // NewAction returns an action with a new key, started now. It is fresh: until its first use it is known that no server
 // has seen its key.
 func NewAction() *Action {
-	key := NewIdempotencyKey()
-	return &Action{Key: key, Started: time.Now(), history: &actionHistory{key: key}}
+	history := &actionHistory{key: NewIdempotencyKey()}
+	histories.Store(history.key, weak.Make(history))
+	runtime.AddCleanup(history, func(key string) { histories.Delete(key) }, history.key)
+	return &Action{Key: history.key, Started: time.Now(), history: history}
+}
+
+// histories finds the actions that this process made and still holds by their key, so that a use of the key under another
+// name (an action read back, a header) takes the freshness from them too.
+var histories sync.Map // of string to weak.Pointer[actionHistory]
+
+// noteUse counts a call that begins with a key that is not its own action's.
+func noteUse(key string) {
+	if p, ok := histories.Load(key); ok {
+		if history := p.(weak.Pointer[actionHistory]).Value(); history != nil {
+			history.uses.Add(1)
+		}
+	}
 }
 
 // Bind sets the fingerprint from the request's method, URL and body, so that it is stored with the action. It is optional:
@@ -82,6 +99,15 @@ func (a *Action) bind(print string) error {
 	return nil
 }
 
+// MarshalJSON writes the form to store. It may be called while a first send binds the action.
+func (a *Action) MarshalJSON() ([]byte, error) {
+	type stored Action
+	bindMu.Lock()
+	s := stored(*a)
+	bindMu.Unlock()
+	return json.Marshal(s)
+}
+
 // UnmarshalJSON reads the stored form. What was read back counts as resumed, whatever the action was before.
 func (a *Action) UnmarshalJSON(data []byte) error {
 	type stored Action
@@ -93,15 +119,23 @@ func (a *Action) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
+// fresh reports whether this process made the key and no call has begun with it.
+func (a *Action) fresh() bool { return a.made() && a.history.uses.Load() == 0 }
+
+// made reports whether this process made the key for this action.
+func (a *Action) made() bool { return a.history != nil && a.history.key == a.Key }
+
 // use counts a call that begins with the action, and reports whether it is the first and the action is fresh.
 func (a *Action) use() bool {
-	return a.history != nil && a.history.uses.Add(1) == 1 && a.history.key == a.Key
+	if !a.made() {
+		noteUse(a.Key)
+		return false
+	}
+	return a.history.uses.Add(1) == 1
 }
 
-// shared reports whether a second call has begun with the action.
-func (a *Action) shared() bool {
-	return a.history == nil || a.history.uses.Load() > 1
-}
+// usedBy reports whether more calls than these have begun with the action's key, as far as this process knows.
+func (a *Action) usedBy(more int32) bool { return !a.made() || a.history.uses.Load() > more }
 
 // age is the larger of wall and monotonic time since the start: either clock may have stood still.
 func age(started, now time.Time) time.Duration {

@@ -3,6 +3,7 @@ package outbound
 import (
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -107,6 +108,9 @@ func (c *call) prepareHeader() {
 	c.header = maps.Clone(c.header)
 	name := c.t.provider.KeyHeader
 	deleteHeader(c.header, name)
+	if !c.t.direct {
+		hideFromNetHTTP(c.header) // a key of ours stays as it is, for a Base that reads or signs it
+	}
 	if c.wire != "" {
 		c.wireValue[0] = c.wire
 		c.header[name] = c.wireValue[:]
@@ -143,7 +147,7 @@ func hideFromNetHTTP(h http.Header) {
 	for name, lower := range replayNames {
 		if values, ok := h[name]; ok {
 			delete(h, name)
-			h[lower] = append(h[lower], values...)
+			h[lower] = slices.Concat(h[lower], values)
 		}
 	}
 }

@@ -108,7 +108,7 @@ func begin(write, fresh bool) standing {
 // hear moves the standing by one attempt.
 func (s *standing) hear(e *evidence) {
 	said, speaks := e.says()
-	if e.verdict.Says == SaysDefault && !e.failed && e.success() {
+	if !e.failed && e.success() && e.verdict.Says != SaysRejected {
 		s.seen2xx = true
 	}
 	s.outcome = s.next(said, speaks)

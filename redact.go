@@ -69,6 +69,9 @@ func knownPackage(t reflect.Type) bool {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
+	if name := t.Name(); name == "http2GoAwayError" || name == "badStringError" {
+		return false // they quote what the server sent
+	}
 	pkg := t.PkgPath()
 	switch pkg {
 	case "net", "net/http", "context", "io", "syscall", "os", "internal/poll":

@@ -158,35 +158,43 @@ func TestHopIsRecognisedOnce(t *testing.T) {
 	})
 }
 
-func TestHopAfterTheDeadlineIsAnActionOfItsOwn(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		base := playing(answers(307, "Location", "/b"), answers(201))
-		tr := newTransport(t, quick(base))
-		moved, err := post(t, tr, t.Context())
-		require.NoError(t, err)
-		time.Sleep(30 * time.Second)
-		req := newRequest(t, t.Context(), http.MethodPost, "https://pay.test/b", `{"amount":42}`)
-		req.Response = moved
-		_, err = send(tr, req)
-		require.NoError(t, err)
-		assert.NotEqual(t, base.seen[0].keys(), base.seen[1].keys())
-	})
+// TestLateHopIsRefused: it would begin anew, under a new key and a new deadline.
+func TestLateHopIsRefused(t *testing.T) {
+	for name, row := range map[string]struct {
+		first   []step
+		outcome outbound.Outcome
+	}{
+		"a write not performed":   {[]step{answers(307, "Location", "/b"), answers(201)}, outbound.OutcomeRejected},
+		"a write maybe performed": {[]step{answers(503), answers(308, "Location", "/b"), answers(201)}, outbound.OutcomeUnknown},
+		"a read after a write":    {[]step{answers(303, "Location", "/b"), answers(200)}, outbound.OutcomeUnknown},
+	} {
+		bubble(t, func(t *testing.T) {
+			base := playing(row.first...)
+			client := &http.Client{Transport: newTransport(t, quick(base)), CheckRedirect: func(*http.Request, []*http.Request) error {
+				time.Sleep(30 * time.Second)
+				return nil
+			}}
+			resp, err := client.Do(newRequest(t, t.Context(), http.MethodPost, "https://pay.test/a", "x"))
+			require.ErrorIs(t, err, outbound.ErrTotalTimeout, name)
+			assert.Equal(t, row.outcome, outbound.OutcomeOf(resp, err), name)
+			assert.Equal(t, len(row.first)-1, base.hits(), name)
+		})
+	}
 }
 
-// TestLateHopOfAMaybePerformedWriteIsRefused: under a new key it could act twice.
-func TestLateHopOfAMaybePerformedWriteIsRefused(t *testing.T) {
+// TestOnlyARedirectIsFollowed: a request that merely points at an earlier answer is an action of its own.
+func TestOnlyARedirectIsFollowed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		base := playing(answers(503), answers(307, "Location", "/b"), answers(201))
+		base := playing(answers(200), answers(422))
 		tr := newTransport(t, quick(base))
-		moved, err := post(t, tr, t.Context())
+		paid, err := post(t, tr, t.Context())
 		require.NoError(t, err)
-		time.Sleep(30 * time.Second)
-		req := newRequest(t, t.Context(), http.MethodPost, "https://pay.test/b", `{"amount":42}`)
-		req.Response = moved
+		req := newRequest(t, t.Context(), http.MethodPost, "https://pay.test/refund", "y")
+		req.Response = paid
 		resp, err := send(tr, req)
-		require.ErrorIs(t, err, outbound.ErrTotalTimeout)
-		assert.Equal(t, outbound.OutcomeUnknown, outbound.OutcomeOf(resp, err))
-		assert.Equal(t, 2, base.hits())
+		require.NoError(t, err)
+		assert.Equal(t, outbound.OutcomeRejected, outbound.OutcomeOf(resp, err))
+		assert.NotEqual(t, base.seen[0].keys(), base.seen[1].keys())
 	})
 }
 

@@ -9,7 +9,6 @@ import (
 
 // end closes the ledger. What is claimed from here on changes only where the reply breaks while it is read.
 func (c *call) end(stop error) {
-	c.finished = true
 	c.stopped = stop
 	c.elapsed = time.Since(c.start)
 	c.doubtShared()
@@ -20,6 +19,7 @@ func (c *call) end(stop error) {
 	if hook := c.t.hooks.Done; hook != nil {
 		hook(c.req.Context(), c.report())
 	}
+	c.returned = true
 }
 
 // report is the ledger as it stands.
@@ -60,7 +60,9 @@ func OutcomeOf(resp *http.Response, err error) Outcome {
 func ReportOf(resp *http.Response, err error) (report Report, ok bool) {
 	var e *Error
 	if errors.As(err, &e) {
-		return e.Report, true
+		report = e.Report
+		report.Attempts = slices.Clone(report.Attempts)
+		return report, true
 	}
 	if c := callOf(resp); c != nil {
 		return c.report(), true

@@ -51,7 +51,7 @@ func retry(next layer) loop {
 				return c.finish(a, stop)
 			}
 			c.retries++
-			a.discard()
+			a.discard(wait)
 			if err := c.sleep(wait); err != nil {
 				return nil, c.fail(err)
 			}
@@ -61,6 +61,9 @@ func retry(next layer) loop {
 
 // nextAttempt readies an attempt: the caller's own body for the first, a fresh reader for each later one.
 func (c *call) nextAttempt(wait time.Duration) (*attempt, error) {
+	if err := c.overtime(0); err != nil {
+		return nil, err // a slow hook, or a total timeout that is over at once
+	}
 	a := &attempt{call: c, number: len(c.attempts) + 1, wait: wait}
 	if err := a.takeBody(); err != nil {
 		return nil, errBody.causedBy(err)
@@ -78,7 +81,10 @@ func (a *attempt) takeBody() (err error) {
 		return nil
 	}
 	a.body, err = c.req.GetBody()
-	a.fresh = err == nil && a.body != nil
+	if err == nil && a.body == nil {
+		err = errNoBody
+	}
+	a.fresh = err == nil
 	return err
 }
 
@@ -224,16 +230,38 @@ func (c *call) forbidWait(wait time.Duration) error {
 	if deadline, ok := c.req.Context().Deadline(); ok && wait >= deadline.Sub(now) {
 		return context.DeadlineExceeded
 	}
-	if wait >= c.untilDeadline(now) {
-		return ErrTotalTimeout
-	}
-	if c.keyed && !c.keyStarted.IsZero() && expired(c.keyStarted, now.Add(wait), c.limits.attempt, c.t.provider.KeyWindow) {
-		return ErrKeyExpired
+	if err := c.overtime(wait); err != nil {
+		return err
 	}
 	if c.circuit != nil {
 		return c.circuit.openNow(now)
 	}
 	return nil
+}
+
+// overtime says why an attempt must not begin after the wait: the action's time is over, or its key's.
+func (c *call) overtime(wait time.Duration) error {
+	now := time.Now()
+	if wait >= c.untilDeadline(now) {
+		return ErrTotalTimeout
+	}
+	again := len(c.attempts) > 0
+	if again && c.keyed && !c.keyStarted.IsZero() && expired(c.keyStarted, now.Add(wait), c.longestAttempt(now), c.t.provider.KeyWindow) {
+		return ErrKeyExpired
+	}
+	return nil
+}
+
+// longestAttempt is how long an attempt that begins now can take; 0 where nothing bounds it.
+func (c *call) longestAttempt(now time.Time) time.Duration {
+	longest := c.untilDeadline(now)
+	if c.limits.attempt > 0 {
+		longest = min(longest, c.limits.attempt)
+	}
+	if longest == unlimited {
+		return 0
+	}
+	return longest
 }
 
 // sleep waits, unless the caller's context ends first. It leaves no timer behind.
@@ -289,7 +317,7 @@ func (a *attempt) problem() error {
 
 // doubtShared gives up what only the lack of attempts proved, once another call has begun with the same action.
 func (c *call) doubtShared() {
-	if c.action != nil && c.action.shared() {
+	if c.action != nil && c.action.usedBy(c.countedUses) {
 		c.standing.doubt()
 	}
 }
@@ -299,7 +327,7 @@ func (c *call) lastAttempt() Attempt { return c.attempts[len(c.attempts)-1] }
 // finish hands the attempt's reply over, or its failure.
 func (c *call) finish(a *attempt, stop error) (*http.Response, error) {
 	if a.resp == nil {
-		a.discard()
+		a.discard(0)
 		return nil, c.fail(stop)
 	}
 	c.last = a

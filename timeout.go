@@ -35,7 +35,7 @@ func adapt(cfg Config) timeouts {
 		window:  cfg.Breaker.Window,
 	}
 	if t.attempt == 0 {
-		t.attempt = within(max(defaultAttemptTimeout, t.connect), t.total, t.window/2)
+		t.attempt = within(max(defaultAttemptTimeout, t.connect), t.total, t.window/2, cfg.Provider.KeyWindow/2)
 	}
 	if t.connect == 0 {
 		t.connect = within(defaultConnectTimeout, t.attempt, t.total)
@@ -90,10 +90,14 @@ func (cfg Config) contradictions() []error {
 	if cfg.AttemptTimeout <= 0 {
 		ordered("ConnectTimeout", cfg.ConnectTimeout, "TotalTimeout", cfg.TotalTimeout)
 	}
-	longest := max(cfg.AttemptTimeout, cfg.ConnectTimeout)
-	if w := cfg.Breaker.Window; w > 0 && longest > w/2 {
-		faults = append(faults, fault("Breaker.Window (%v) is below twice the AttemptTimeout (%v): results would come too late to count", w, longest))
+	name, longest := "AttemptTimeout", cfg.AttemptTimeout
+	if cfg.ConnectTimeout > longest {
+		name, longest = "ConnectTimeout", cfg.ConnectTimeout
 	}
+	if w := cfg.Breaker.Window; w > 0 && longest > w/2 {
+		faults = append(faults, fault("Breaker.Window (%v) is below twice %s (%v): results would come too late to count", w, name, longest))
+	}
+	ordered("AttemptTimeout", cfg.AttemptTimeout, "Provider.KeyWindow", cfg.Provider.KeyWindow)
 	return faults
 }
 
@@ -118,6 +122,12 @@ func newBase(connect time.Duration) *http.Transport {
 	}
 	limitConnect(t, connect)
 	return t
+}
+
+// dialsWithoutContext reports whether a Transport dials by its deprecated fields, which nothing can bound.
+func dialsWithoutContext(t *http.Transport) bool {
+	//lint:ignore SA1019 they are looked for in order to refuse them
+	return t.DialContext == nil && t.Dial != nil || t.DialTLSContext == nil && t.DialTLS != nil
 }
 
 // limitConnect bounds dial and TLS handshake of a Transport that is ours, and reads a proxy's refusals. 0 is no limit.

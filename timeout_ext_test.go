@@ -193,7 +193,7 @@ func TestCancelWakesTheWait(t *testing.T) {
 			require.ErrorIs(t, err, context.Canceled, name)
 			require.ErrorIs(t, err, boom, name)
 			r := reportOf(t, resp, err)
-			assert.Equal(t, boom, r.Stopped)
+			assert.ErrorIs(t, r.Stopped, boom)
 			require.Len(t, r.Attempts, 1)
 			if name == "answer" {
 				assert.Equal(t, 503, r.Attempts[0].Status)

@@ -15,7 +15,7 @@ func validate(req *http.Request) error {
 	case req.URL.Host == "":
 		return badRequest("its URL has no host")
 	case !isToken(methodOf(req)):
-		return badRequest("its method %q is no HTTP method", req.Method)
+		return badRequest("its method is no HTTP method")
 	}
 	if err := validateHeader("header", req.Header); err != nil {
 		return err
@@ -31,7 +31,7 @@ func supportedScheme(scheme string) bool {
 func validateHeader(kind string, h http.Header) error {
 	for name, values := range h {
 		if !isToken(name) {
-			return badRequest("the %s name %q is not valid", kind, name)
+			return badRequest("a %s name is not valid", kind) // not quoted: it may be a whole line
 		}
 		for _, v := range values {
 			if !isFieldValue(v) {
