@@ -328,3 +328,92 @@ func TestAttemptsOfAnActionSendTheHashedBody(t *testing.T) {
 	assert.Equal(t, []string{"hashed", "hashed"}, []string{base.seen[0].body, base.seen[1].body})
 	assert.Equal(t, 1, own.closed)
 }
+
+// TestAKeyUsedUnderAnotherNameIsNotFresh: a copy that was read back, or the same key in a header.
+func TestAKeyUsedUnderAnotherNameIsNotFresh(t *testing.T) {
+	for name, use := range map[string]func(*testing.T, *outbound.Transport, *outbound.Action){
+		"read back": func(t *testing.T, tr *outbound.Transport, a *outbound.Action) {
+			_, _ = post(t, tr, with(t, resumed(t, a)))
+		},
+		"rebuilt": func(t *testing.T, tr *outbound.Transport, a *outbound.Action) {
+			_, _ = post(t, tr, with(t, &outbound.Action{Key: a.Key, Started: a.Started}))
+		},
+		"header": func(t *testing.T, tr *outbound.Transport, a *outbound.Action) {
+			req := newRequest(t, t.Context(), http.MethodPost, "https://pay.test/v1/payments", `{"amount":42}`)
+			req.Header.Set("Idempotency-Key", a.Key)
+			_, _ = send(tr, req)
+		},
+	} {
+		bubble(t, func(t *testing.T) {
+			tr := newTransport(t, quick(playing(answers(401))))
+			a := outbound.NewAction()
+			use(t, tr, a)
+			resp, err := post(t, tr, with(t, a))
+			require.NoError(t, err)
+			assert.Equal(t, outbound.OutcomeUnknown, outbound.OutcomeOf(resp, err), name)
+
+			tr = newTransport(t, quick(playing(slowly(2*time.Second, refuses()), answers(401), refuses())))
+			b := outbound.NewAction()
+			go func() {
+				time.Sleep(time.Second)
+				use(t, tr, b)
+			}()
+			resp, err = post(t, tr, with(t, b))
+			require.ErrorIs(t, err, errRefused)
+			assert.Equal(t, outbound.OutcomeUnknown, outbound.OutcomeOf(resp, err), "%s, meanwhile", name)
+		})
+	}
+}
+
+func TestMismatchWhileAnotherCallIsOutIsNotSentToo(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		tr := newTransport(t, quick(playing(hangs())))
+		a := outbound.NewAction()
+		go func() { _, _ = post(t, tr, with(t, a)) }()
+		time.Sleep(time.Second)
+		resp, err := send(tr, newRequest(t, with(t, a), http.MethodPost, "https://pay.test/other", "x"))
+		require.ErrorIs(t, err, outbound.ErrActionMismatch)
+		assert.Equal(t, outbound.OutcomeUnknown, outbound.OutcomeOf(resp, err))
+	})
+}
+
+// TestActionCanBeStoredWhileItIsSent is for the race detector.
+func TestActionCanBeStoredWhileItIsSent(t *testing.T) {
+	tr := newTransport(t, outbound.Config{Base: playing(answers(201))})
+	a := outbound.NewAction()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 100 {
+			_, _ = json.Marshal(a)
+		}
+	}()
+	_, err := post(t, tr, with(t, a))
+	require.NoError(t, err)
+	<-done
+}
+
+func TestWindowEndsAtAHopToo(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		base := playing(slowly(9*time.Second, answers(429)), slowly(9*time.Second, answers(307, "Location", "/b")), answers(201))
+		cfg := outbound.Config{
+			Base: base, Provider: outbound.Provider{KeyWindow: time.Minute}, TotalTimeout: time.Hour,
+			Retry: outbound.RetryPolicy{Backoff: fixed(40 * time.Second)},
+		}
+		resp, err := do(t, newTransport(t, cfg), t.Context())
+		require.ErrorIs(t, err, outbound.ErrKeyExpired)
+		assert.Equal(t, outbound.OutcomeRejected, outbound.OutcomeOf(resp, err))
+		assert.Equal(t, 2, base.hits())
+	})
+}
+
+func TestWindowCountsAnAttemptWithoutALimitOfItsOwn(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		base := playing(answers(201))
+		tr := newTransport(t, outbound.Config{Base: base, AttemptTimeout: -1, TotalTimeout: time.Hour})
+		_, err := post(t, tr, with(t, &outbound.Action{Key: "k", Started: time.Now().Add(-23*time.Hour - time.Second)}))
+		require.ErrorIs(t, err, outbound.ErrKeyExpired, "it could last an hour")
+		_, err = post(t, tr, with(t, &outbound.Action{Key: "k", Started: time.Now().Add(-23 * time.Hour)}))
+		require.NoError(t, err)
+	})
+}

@@ -295,7 +295,8 @@ func (a *attempt) discard(wait time.Duration) {
 	}
 	if a.end == nil && a.resp.Body != http.NoBody {
 		a.phase.Store(phaseDraining)
-		a.arm(min(drainTimeout, max(a.call.untilDeadline(time.Now())-wait, 0)))
+		spare := max(a.call.untilDeadline(time.Now())-wait, 0) / 2
+		a.arm(min(drainTimeout, spare))
 		_, _ = io.CopyN(io.Discard, a.rest, int64(max(maxDrained-len(a.prefix), 0)))
 	}
 	_ = a.rest.Close()

@@ -111,6 +111,7 @@ func TestHowTheOutcomeMoves(t *testing.T) {
 		{"201 broken off, then stored 400", []evidence{brokenOff, answer(400, stored)}, OutcomeUnknown, OutcomeUnknown},
 		{"201 broken off, then 201", []evidence{brokenOff, answer(201)}, OutcomeSucceeded, OutcomeSucceeded},
 		{"202, then 402", []evidence{answer(202), answer(402)}, OutcomeUnknown, OutcomeUnknown},
+		{"judged unknown on 200, then 402: a success was seen", []evidence{answer(200, judged(SaysUnknown)), answer(402)}, OutcomeUnknown, OutcomeUnknown},
 		{"judged rejected on 200", []evidence{answer(200, judged(SaysRejected))}, OutcomeRejected, OutcomeRejected},
 		{"201, then 404: done stays done", []evidence{answer(201), answer(404)}, OutcomeSucceeded, OutcomeSucceeded},
 		{"201, then unsent", []evidence{answer(201), unsent}, OutcomeSucceeded, OutcomeSucceeded},

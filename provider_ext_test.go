@@ -450,6 +450,75 @@ func TestPanicsGoOnToTheCaller(t *testing.T) {
 	}
 }
 
+// TestPanickingHooksLeakNothing: the next call finds the circuit's place free.
+func TestPanickingHooksLeakNothing(t *testing.T) {
+	for place, spoil := range map[string]func(*outbound.Config, *bool){
+		"Circuit hook": func(cfg *outbound.Config, on *bool) {
+			cfg.Hooks.Circuit = func(outbound.CircuitChange) {
+				if *on {
+					panic("boom")
+				}
+			}
+		},
+		"Done hook": func(cfg *outbound.Config, on *bool) {
+			cfg.Hooks.Done = func(context.Context, outbound.Report) {
+				if *on {
+					panic("boom")
+				}
+			}
+		},
+	} {
+		bubble(t, func(t *testing.T) {
+			var on bool
+			base := playing(answers(500), answersBody(200, stalling("x"), "Content-Type", "application/octet-stream"), answers(200))
+			cfg := once(base, 1)
+			spoil(&cfg, &on)
+			tr := newTransport(t, cfg)
+			trip(t, tr)
+			on = true
+			assert.Panics(t, func() { _, _ = tr.RoundTrip(newRequest(t, t.Context(), http.MethodGet, payURL, "")) }, place)
+			on = false
+			assert.Zero(t, tr.Circuits()[0].InFlight, place)
+			_, err := get(t, tr, payURL)
+			require.NoError(t, err, place)
+			for i, n := range base.closes() {
+				assert.Positive(t, n, "%s: body %d", place, i)
+			}
+		})
+	}
+}
+
+func TestPanicInBaseClosesTheBodyItHad(t *testing.T) {
+	var made []*countingBody
+	open := func() (io.ReadCloser, error) {
+		made = append(made, &countingBody{Reader: strings.NewReader("x")})
+		return made[len(made)-1], nil
+	}
+	req := newRequest(t, t.Context(), http.MethodPut, payURL, "")
+	req.Body, _ = open()
+	req.GetBody = open
+	calls := 0
+	tr := newTransport(t, outbound.Config{Retry: outbound.RetryPolicy{Backoff: fixed(0)}, Base: roundTripFunc(func(r *http.Request) (*http.Response, error) {
+		if calls++; calls == 2 {
+			panic("boom")
+		}
+		_ = r.Body.Close()
+		return answers(503)(r)
+	})})
+	assert.Panics(t, func() { _, _ = tr.RoundTrip(req) })
+	require.Len(t, made, 2)
+	assert.Equal(t, []int{1, 1}, []int{made[0].closed, made[1].closed})
+}
+
+func TestGetBodyWithoutAReaderIsAnError(t *testing.T) {
+	req := newRequest(t, t.Context(), http.MethodPut, payURL, "x")
+	req.GetBody = func() (io.ReadCloser, error) { return nil, nil }
+	base := playing(answers(503))
+	_, err := send(newTransport(t, outbound.Config{Base: base, Retry: outbound.RetryPolicy{Backoff: fixed(0)}}), req)
+	require.ErrorContains(t, err, "GetBody returned no reader")
+	assert.Equal(t, 1, base.hits())
+}
+
 type panicking struct{}
 
 func (panicking) Delay(int) time.Duration { panic("boom") }

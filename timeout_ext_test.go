@@ -519,3 +519,126 @@ func TestOverride(t *testing.T) {
 		}
 	})
 }
+
+// late replies at once, but only when the attempt's time is over.
+func late(status int) step {
+	return func(req *http.Request) (*http.Response, error) {
+		connect(req, false)
+		<-req.Context().Done()
+		return response(req, status, io.NopCloser(strings.NewReader("x")), "Content-Type", "application/octet-stream"), nil
+	}
+}
+
+// TestStatusOfALateReplyWasSeen: its body can't be read any more, but a success can't have been a rejection.
+func TestStatusOfALateReplyWasSeen(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		base := playing(late(200), answers(402))
+		resp, err := post(t, newTransport(t, quick(base)), t.Context())
+		require.NoError(t, err)
+		r := reportOf(t, resp, err)
+		assert.Equal(t, outbound.OutcomeUnknown, r.Outcome)
+		assert.Equal(t, 200, r.Attempts[0].Status)
+		assert.ErrorIs(t, r.Attempts[0].Err, outbound.ErrAttemptTimeout)
+		assert.Equal(t, []int{1, 1}, base.closes())
+
+		cfg := quick(playing(late(200)))
+		cfg.Provider.NoKeys = true
+		resp, err = newTransport(t, cfg).RoundTrip(newRequest(t, t.Context(), http.MethodPost, payURL, "x"))
+		require.NoError(t, err, "a response is never turned into an error")
+		_, err = io.ReadAll(resp.Body)
+		require.ErrorIs(t, err, outbound.ErrAttemptTimeout)
+		assert.Equal(t, outbound.OutcomeUnknown, outbound.OutcomeOf(resp, nil))
+	})
+}
+
+// TestNothingBeginsAfterTheTotal: not after a slow hook, a slow drain, or where the total is over at once.
+func TestNothingBeginsAfterTheTotal(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		base := playing(answers(503), answers(201))
+		cfg := quick(base)
+		cfg.TotalTimeout = 2 * time.Second
+		cfg.Hooks.Retry = func(context.Context, outbound.Attempt, time.Duration) { time.Sleep(5 * time.Second) }
+		resp, err := post(t, newTransport(t, cfg), t.Context())
+		require.ErrorIs(t, err, outbound.ErrTotalTimeout)
+		assert.Equal(t, 503, reportOf(t, resp, err).Attempts[0].Status)
+		assert.Equal(t, 1, base.hits())
+	})
+	bubble(t, func(t *testing.T) {
+		base := playing(answersBody(503, stalling("x")), answers(201))
+		cfg := quick(base)
+		cfg.TotalTimeout = time.Second + 50*time.Millisecond
+		resp, err := post(t, newTransport(t, cfg), t.Context())
+		require.NoError(t, err, "the drain makes room for the wait")
+		r := reportOf(t, resp, err)
+		assert.Equal(t, outbound.OutcomeSucceeded, r.Outcome)
+		assert.LessOrEqual(t, r.Elapsed, cfg.TotalTimeout)
+	})
+	bubble(t, func(t *testing.T) {
+		base := playing(answers(201))
+		resp, err := post(t, newTransport(t, quick(base)), outbound.WithOverride(t.Context(), outbound.Override{TotalTimeout: 1}))
+		require.NoError(t, err, "no time has passed in this bubble")
+		_ = resp
+		cfg := quick(base)
+		cfg.Target = func(*http.Request) string { time.Sleep(time.Second); return "" }
+		resp, err = post(t, newTransport(t, cfg), outbound.WithOverride(t.Context(), outbound.Override{TotalTimeout: time.Second}))
+		require.ErrorIs(t, err, outbound.ErrTotalTimeout)
+		assert.Equal(t, outbound.OutcomeNotSent, outbound.OutcomeOf(resp, err))
+		assert.Equal(t, 1, base.hits())
+	})
+}
+
+func TestHugeLimitsAreLimits(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const huge = time.Duration(1<<63 - 1)
+		for name, cfg := range map[string]outbound.Config{
+			"attempt": {AttemptTimeout: huge}, "total": {TotalTimeout: huge}, "idle": {IdleTimeout: huge}, "key window": {Provider: outbound.Provider{KeyWindow: huge}},
+			"window": {Breaker: outbound.BreakerPolicy{Window: huge}}, "slow call": {Breaker: outbound.BreakerPolicy{SlowCall: huge}},
+			"probes": {Breaker: outbound.BreakerPolicy{Probes: 1<<63 - 1}}, "attempts": {Retry: outbound.RetryPolicy{MaxAttempts: 1<<63 - 1}},
+			"retry-after": {Retry: outbound.RetryPolicy{MaxRetryAfter: huge}},
+		} {
+			cfg.Base, cfg.Retry.Backoff = playing(answers(503), answers(201)), fixed(time.Second)
+			resp, err := post(t, newTransport(t, cfg), t.Context())
+			require.NoError(t, err, name)
+			assert.Equal(t, 201, resp.StatusCode, name)
+		}
+		tr := newTransport(t, outbound.Config{Base: playing(answers(500)), Retry: outbound.RetryPolicy{MaxAttempts: 1}, Breaker: outbound.BreakerPolicy{ConsecutiveFailures: 1, OpenFor: huge}})
+		_, err := get(t, tr, payURL)
+		require.NoError(t, err)
+		time.Sleep(100 * 24 * time.Hour)
+		_, err = get(t, tr, payURL)
+		require.ErrorIs(t, err, outbound.ErrCircuitOpen)
+	})
+}
+
+// TestCloseDuringReadIsNoBreak: the caller wanted no more.
+func TestCloseDuringReadIsNoBreak(t *testing.T) {
+	client, server := net.Pipe()
+	defer func() { _ = server.Close() }()
+	base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		connect(req, false)
+		return response(req, 200, client, "Content-Type", "application/octet-stream"), nil
+	})
+	resp, err := newTransport(t, outbound.Config{Base: base}).RoundTrip(newRequest(t, t.Context(), http.MethodGet, payURL, ""))
+	require.NoError(t, err)
+	reading := make(chan error)
+	go func() {
+		_, err := io.ReadFull(resp.Body, make([]byte, 2))
+		reading <- err
+	}()
+	_, err = server.Write([]byte("x"))
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Error(t, <-reading)
+	assert.Equal(t, outbound.OutcomeSucceeded, outbound.OutcomeOf(resp, nil))
+}
+
+func TestOverrideStreamingIsForAnswersOfSuccess(t *testing.T) {
+	var saw string
+	cfg := outbound.Config{Base: playing(answers(400)), Provider: outbound.Provider{Judge: func(_ *http.Response, body []byte) outbound.Verdict {
+		saw = string(body)
+		return outbound.Verdict{}
+	}}}
+	_, err := post(t, newTransport(t, cfg), outbound.WithOverride(t.Context(), outbound.Override{Streaming: true}))
+	require.NoError(t, err)
+	assert.Equal(t, `{"status":400}`, saw)
+}
