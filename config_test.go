@@ -15,14 +15,13 @@ type plainBase struct{}
 
 func (plainBase) RoundTrip(*http.Request) (*http.Response, error) { return nil, http.ErrServerClosed }
 
-type pointerBase struct{ plainBase }
+type pointerBase struct{}
 
 func (*pointerBase) RoundTrip(*http.Request) (*http.Response, error) {
 	return nil, http.ErrServerClosed
 }
 
 func dialsItself() *http.Transport {
-	//lint:ignore SA1019 the deprecated field is what is refused
 	return &http.Transport{Dial: func(string, string) (net.Conn, error) { return nil, net.ErrClosed }}
 }
 
