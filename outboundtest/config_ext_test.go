@@ -54,8 +54,10 @@ func TestBadConfigNamesEveryMistake(t *testing.T) {
 	assert.NotContains(t, err.Error(), "script[0]")
 }
 
-func TestOddHeadersPanic(t *testing.T) {
-	assert.Panics(t, func() { ot.Answer(429, "Retry-After") })
+func TestNameWithoutAValueIsRefused(t *testing.T) {
+	lone := []string{"X-A", "b", "Retry-After"}
+	_, err := ot.Start(ot.Config{Script: ot.Script{ot.Answer(429, lone...)}})
+	require.ErrorContains(t, err, `the headers ["Retry-After"] have no name or no value`)
 }
 
 func TestFaultStrings(t *testing.T) {
