@@ -320,16 +320,24 @@ func (a *attempt) getConn(hostPort string) {
 func (a *attempt) gotConn(info httptrace.GotConnInfo) {
 	a.conns.Add(1)
 	a.reused.Store(info.Reused)
-	if a.call.write && a.again() && a.call.mayResend(info.Conn) {
+	if a.call.write && a.again() {
 		a.preventResend(info.Conn)
 	}
 }
 
-// preventResend ends the attempt before the connection that it was just given is written to. HTTP/2 looks at the context
-// first; HTTP/1 does not, so its connection, which nobody else uses, is closed.
+// preventResend ends the attempt of a write where a second connection can mean that net/http sends it again, before that
+// connection is written to. HTTP/2 looks at the context first. HTTP/1 does not, so its connection, which nobody else uses, is
+// closed; without the chance of a resend it takes another connection only when nothing was written, and that may go on.
 func (a *attempt) preventResend(conn net.Conn) {
-	a.cancel(errResend)
-	if conn != nil && !speaksHTTP2(conn) {
+	c := a.call
+	_, secure := conn.(*tls.Conn)
+	http2 := speaksHTTP2(conn) || !secure && c.t.direct && c.t.plainHTTP2
+	maybeHTTP2 := http2 || !secure && !c.t.direct // below a Base of somebody else's, who knows
+	resendsHTTP1 := !http2 && !c.t.direct && !hasBody(c.req) && replayableByNetHTTP(c.header)
+	if maybeHTTP2 || resendsHTTP1 {
+		a.cancel(errResend)
+	}
+	if resendsHTTP1 && conn != nil {
 		_ = conn.Close()
 	}
 }
@@ -337,13 +345,4 @@ func (a *attempt) preventResend(conn net.Conn) {
 func speaksHTTP2(conn net.Conn) bool {
 	secure, ok := conn.(*tls.Conn)
 	return ok && secure.ConnectionState().NegotiatedProtocol == "h2"
-}
-
-// mayResend reports whether a second connection in one attempt of a write can mean that net/http sends it again. Over
-// HTTP/1 it can not where it sees no key header: then it only takes another connection when nothing was written.
-func (c *call) mayResend(conn net.Conn) bool {
-	if _, secure := conn.(*tls.Conn); !secure && c.t.plainHTTP2 {
-		return true
-	}
-	return speaksHTTP2(conn) || !c.t.direct && replayableByNetHTTP(c.header)
 }

@@ -20,6 +20,7 @@ const (
 var (
 	errBody   = &reason{text: "the request's body could not be read again"}
 	errNoBody = &reason{text: "GetBody returned no reader"}
+	errBroken = &reason{text: "the reply broke off"}
 )
 
 // hasBody reports whether the request has a body to send.
@@ -50,6 +51,10 @@ func (a *attempt) readReply() {
 	if a.resp.Body == nil {
 		a.resp.Body = http.NoBody
 	}
+	if bodiless(a.resp.StatusCode) { // over HTTP/2 one with a Content-Length has a body that breaks off
+		_ = a.resp.Body.Close()
+		a.resp.Body = http.NoBody
+	}
 	a.rest = a.resp.Body
 	if limit := a.call.readsInside(a.resp); limit > 0 {
 		a.readPrefix(limit)
@@ -68,6 +73,11 @@ func (a *attempt) readPrefix(limit int) {
 	if a.broken() {
 		a.end, a.callerEnded = a.explainRead(a.end)
 	}
+}
+
+// bodiless reports whether an answer with this status never has a body.
+func bodiless(status int) bool {
+	return status == http.StatusNoContent || status == http.StatusNotModified
 }
 
 // readUpTo reads at most limit bytes; end is nil where the reader has more.

@@ -48,7 +48,7 @@ type Config struct {
 type Transport struct {
 	base       http.RoundTripper
 	direct     bool // Base is an *http.Transport
-	plainHTTP2 bool // a connection without TLS may speak HTTP/2
+	plainHTTP2 bool // and a connection of it without TLS speaks HTTP/2
 	timeouts   timeouts
 	retry      RetryPolicy
 	breaker    BreakerPolicy
@@ -191,9 +191,6 @@ func baseOf(cfg Config, connect time.Duration) http.RoundTripper {
 
 // traits are what has to be known of Base to keep net/http from sending a write twice.
 func traits(base http.RoundTripper) (direct, plainHTTP2 bool) {
-	t, ok := base.(*http.Transport)
-	if !ok {
-		return false, true
-	}
-	return true, t.Protocols != nil && t.Protocols.UnencryptedHTTP2()
+	t, direct := base.(*http.Transport)
+	return direct, direct && t.Protocols != nil && t.Protocols.UnencryptedHTTP2() && !t.Protocols.HTTP1()
 }

@@ -2,7 +2,6 @@ package outbound
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -309,7 +308,7 @@ func (a *attempt) problem() error {
 	case a.err != nil:
 		return a.err
 	case a.broken():
-		return &foreign{fmt.Errorf("the reply broke off: %w", a.end)}
+		return errBroken.causedBy(a.end)
 	default:
 		return nil
 	}
