@@ -11,6 +11,7 @@ import (
 	"net/http/httptrace"
 	"net/textproto"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -33,6 +34,7 @@ type attempt struct {
 	phase    atomic.Uint32
 	limit    error // what the timer means in phaseSending: the attempt's limit or the action's
 	released atomic.Bool
+	handed   atomic.Bool // its reply is the caller's, and the call ends with it
 
 	admission
 	proof
@@ -108,6 +110,9 @@ func (a *attempt) release() {
 		a.timer.Stop()
 		a.cancel(nil)
 		a.book(neutral)
+		if a.handed.Load() {
+			a.call.leave()
+		}
 	}
 }
 
@@ -116,6 +121,7 @@ func sendTo(base http.RoundTripper) layer {
 	return func(a *attempt) {
 		c := a.call
 		c.bodyGiven = true
+		c.spent, c.reserved = c.reserved, false
 		c.inBase.Store(true)
 		resp, err := base.RoundTrip(a.request())
 		c.inBase.Store(false)
@@ -241,7 +247,14 @@ func (a *attempt) stale() bool {
 	if errors.As(a.err, &own) {
 		return false
 	}
-	return errors.Is(a.err, io.EOF) || errors.Is(a.err, syscall.ECONNRESET) || errors.Is(a.err, syscall.EPIPE)
+	return errors.Is(a.err, io.EOF) || errors.Is(a.err, syscall.ECONNRESET) || errors.Is(a.err, syscall.EPIPE) || closedIdle(a.err)
+}
+
+// closedIdle recognises what net/http says of a kept connection whose end it noticed just before it wrote to it. There is no
+// value to compare with, only a text; it decides about a wait and nothing else.
+func closedIdle(err error) bool {
+	var base *foreign
+	return errors.As(err, &base) && base.err.Error() == "http: server closed idle connection"
 }
 
 // hopeless reports whether no retry heals the error.
@@ -275,21 +288,44 @@ type proof struct {
 	given    []string   // where connections were given that were not answered
 	answered bool       // a reply has begun since the last connection was given
 	places   [2]string
+	wrote    protocol // what was written to the last connection
 }
+
+// protocol is what the header fields that are written to a connection tell of it.
+type protocol uint8
+
+const (
+	wroteNothing protocol = iota
+	wroteHTTP1
+	wroteHTTP2 // a field's name began with a colon
+)
 
 // unsent is the proof: a connection was sought, and none was given. A Base that fires no trace proves nothing.
 func (p *proof) unsent() bool { return p.sought.Load() && p.conns.Load() == 0 }
 
-// again notes a connection, and reports whether the same place was given one before: a Base may also fetch a token elsewhere.
-func (p *proof) again() bool {
+func (p *proof) noteWritten(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	switch {
+	case strings.HasPrefix(name, ":"):
+		p.wrote = wroteHTTP2
+	case p.wrote == wroteNothing:
+		p.wrote = wroteHTTP1
+	}
+}
+
+// again notes a connection, and reports whether the same place was given one before (a Base may also fetch a token
+// elsewhere) and what was written to that.
+func (p *proof) again() (again bool, wrote protocol) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	wrote, p.wrote = p.wrote, wroteNothing
 	if p.given == nil || p.answered {
 		p.given, p.answered = p.places[:0], false
 	}
-	again := slices.Contains(p.given, p.target)
+	again = slices.Contains(p.given, p.target)
 	p.given = append(p.given, p.target)
-	return again
+	return again, wrote
 }
 
 func (p *proof) setAnswered(answered bool) {
@@ -305,6 +341,7 @@ func (a *attempt) watch() {
 	if a.call.write && !a.call.t.direct {
 		a.trace.GotFirstResponseByte = func() { a.setAnswered(true) }
 		a.trace.Got1xxResponse = func(int, textproto.MIMEHeader) error { a.setAnswered(false); return nil }
+		a.trace.WroteHeaderField = func(name string, _ []string) { a.noteWritten(name) }
 	}
 }
 
@@ -320,24 +357,25 @@ func (a *attempt) getConn(hostPort string) {
 func (a *attempt) gotConn(info httptrace.GotConnInfo) {
 	a.conns.Add(1)
 	a.reused.Store(info.Reused)
-	if a.call.write && a.again() {
-		a.preventResend(info.Conn)
+	if !a.call.write {
+		return
+	}
+	if again, wrote := a.again(); again {
+		a.preventResend(info.Conn, wrote)
 	}
 }
 
-// preventResend ends the attempt of a write where a second connection can mean that net/http sends it again, before that
+// preventResend ends the attempt of a write where a second connection means that net/http sends it again, before that
 // connection is written to. HTTP/2 looks at the context first. HTTP/1 does not, so its connection, which nobody else uses, is
-// closed; without the chance of a resend it takes another connection only when nothing was written, and that may go on.
-func (a *attempt) preventResend(conn net.Conn) {
+// closed. Directly above a Transport, HTTP/1 takes a second connection only when nothing was written to the first: it does not
+// see the key. Below a Base of somebody else's, what was written tells.
+func (a *attempt) preventResend(conn net.Conn, wrote protocol) {
 	c := a.call
-	_, secure := conn.(*tls.Conn)
-	http2 := speaksHTTP2(conn) || !secure && c.t.direct && c.t.plainHTTP2
-	maybeHTTP2 := http2 || !secure && !c.t.direct // below a Base of somebody else's, who knows
-	resendsHTTP1 := !http2 && !c.t.direct && !hasBody(c.req) && replayableByNetHTTP(c.header)
-	if maybeHTTP2 || resendsHTTP1 {
+	switch {
+	case c.t.direct && (c.t.plainHTTP2 || speaksHTTP2(conn)), wrote == wroteHTTP2:
 		a.cancel(errResend)
-	}
-	if resendsHTTP1 && conn != nil {
+	case wrote == wroteHTTP1 && replayableByNetHTTP(c.header):
+		a.cancel(errResend)
 		_ = conn.Close()
 	}
 }

@@ -150,6 +150,7 @@ func mediaType(resp *http.Response) string {
 func (a *attempt) handOver() *http.Response {
 	c, resp := a.call, a.resp
 	resp.Request = c.handed
+	a.handed.Store(true)
 	switch {
 	case a.end != nil: // all of it that will come is here
 		a.book(a.health())

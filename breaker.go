@@ -33,7 +33,8 @@ func (s CircuitState) String() string {
 	}
 }
 
-// Circuit is a snapshot of one target's circuit.
+// Circuit is a snapshot of one target: its circuit, its calls and its retry budget. Where circuits are off, it is closed and
+// counts nothing.
 type Circuit struct {
 	Target string       // scheme://host:port, or what Config.Target returned
 	State  CircuitState // an open circuit stays open until a call comes after NextProbe
@@ -46,8 +47,12 @@ type Circuit struct {
 	// Successes and Failures count the attempts of this state, while closed those of the rolling window. Neutral results
 	// (429, 409, a cancelled call) are in neither.
 	Successes, Failures int
-	// InFlight counts the attempts without a verdict yet.
-	InFlight int
+	// Pending counts the attempts without a verdict yet.
+	Pending int
+	// CallsInFlight counts the calls that have entered and whose reply is not done with.
+	CallsInFlight int
+	// BudgetLeft is how many retries the target's budget would allow now; -1 where BudgetPolicy.Disabled is set.
+	BudgetLeft int
 }
 
 // CircuitChange is one change of a circuit's state.
@@ -114,10 +119,8 @@ type circuit struct {
 	// streak counts failures in a row. gobreaker's own count forgets them with its window.
 	streak     atomic.Int64
 	generation atomic.Uint64 // counts the state's changes, so that an old result does not count in a new state
-	inFlight   atomic.Int64
+	pending    atomic.Int64
 	standing   atomic.Pointer[circuitStanding] // gobreaker's State() would move the circuit
-
-	usage // for the registry
 
 	changes changeQueue
 }
@@ -200,7 +203,7 @@ type admission struct {
 func (c *circuit) admit(into *admission) error {
 	done, err := c.breaker.Allow()
 	if err == nil {
-		c.inFlight.Add(1)
+		c.pending.Add(1)
 		into.circuit, into.done, into.generation = c, done, c.generation.Load()
 	}
 	c.changes.deliver(c.hook)
@@ -224,7 +227,7 @@ func (a *admission) book(h health) {
 	if c == nil || !a.booked.CompareAndSwap(false, true) {
 		return
 	}
-	c.inFlight.Add(-1)
+	c.pending.Add(-1)
 	if c.generation.Load() == a.generation {
 		c.count(h)
 	}
@@ -256,14 +259,13 @@ func (c *circuit) openNow(now time.Time) error {
 	return &CircuitOpenError{Target: c.target, State: CircuitOpen, NextProbe: s.nextProbe}
 }
 
-func (c *circuit) snapshot() Circuit {
+// describe fills in what a snapshot says of the circuit.
+func (c *circuit) describe(into *Circuit) {
 	s, n := c.standing.Load(), c.breaker.Counts()
-	return Circuit{
-		Target: c.target, State: s.state, Since: s.since, NextProbe: s.nextProbe,
-		ConsecutiveFailures: int(c.streak.Load()),
-		Successes:           int(n.TotalSuccesses), Failures: int(n.TotalFailures),
-		InFlight: int(c.inFlight.Load()),
-	}
+	into.State, into.Since, into.NextProbe = s.state, s.since, s.nextProbe
+	into.ConsecutiveFailures = int(c.streak.Load())
+	into.Successes, into.Failures = int(n.TotalSuccesses), int(n.TotalFailures)
+	into.Pending = int(c.pending.Load())
 }
 
 // changeQueue hands changes to the hook in order and outside the lock. Whoever finds it idle delivers all that wait; a
@@ -356,7 +358,7 @@ type BreakerPolicy struct {
 // guard is the layer of the circuits: it asks before each attempt, and refuses.
 func guard(next layer) layer {
 	return func(a *attempt) {
-		if c := a.call.circuit; c != nil {
+		if c := a.call.circuit(); c != nil {
 			if a.refused = c.admit(&a.admission); a.refused != nil {
 				a.refuse()
 				return

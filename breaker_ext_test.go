@@ -101,7 +101,7 @@ func TestCallersCancelAndDeadlineAreNeutral(t *testing.T) {
 		}
 		assert.Equal(t, outbound.CircuitClosed, stateOf(tr))
 		c := tr.Circuits()[0]
-		assert.Equal(t, []int{0, 0, 0, 0}, []int{c.ConsecutiveFailures, c.Failures, c.Successes, c.InFlight})
+		assert.Equal(t, []int{0, 0, 0, 0}, []int{c.ConsecutiveFailures, c.Failures, c.Successes, c.Pending})
 	})
 }
 
@@ -247,7 +247,7 @@ func TestProbeFreesItsPlaceOnEveryPath(t *testing.T) {
 				trip(t, tr)
 				row.call(t, tr)
 				assert.Equal(t, row.after, stateOf(tr))
-				assert.Zero(t, tr.Circuits()[0].InFlight)
+				assert.Zero(t, tr.Circuits()[0].Pending)
 				if row.after == outbound.CircuitOpen {
 					time.Sleep(5*time.Second + 1)
 				}
@@ -509,7 +509,9 @@ func TestCircuitCanBeTurnedOff(t *testing.T) {
 			_, err := get(t, tr, payURL)
 			require.NoError(t, err)
 		}
-		assert.Empty(t, tr.Circuits())
+		c := tr.Circuits()[0]
+		assert.Equal(t, outbound.CircuitClosed, c.State)
+		assert.Zero(t, c.Failures+c.Successes+c.ConsecutiveFailures)
 	})
 }
 

@@ -42,7 +42,10 @@ type call struct {
 	retries    int
 	staleUsed  bool
 
-	circuit   *circuit // nil: none
+	target    *target     // nil: none
+	entered   atomic.Bool // it holds a place at its target
+	reserved  bool        // a token of the budget, for a retry that is not sent yet
+	spent     bool        // a token, for the retry that is out
 	current   *attempt
 	bodyGiven bool // Base has had the caller's body, and closes it
 	returned  bool
@@ -121,10 +124,16 @@ func (c *call) open() error {
 	}
 	c.handed = c.req.WithContext(c.ctx)
 	c.prepareHeader()
-	if !c.t.breaker.Disabled {
-		c.circuit = c.t.circuitFor(c.req, time.Now())
-	}
+	c.target = c.t.targetOf(c.req, time.Now())
 	return nil
+}
+
+// circuit is that of the call's target; nil where there is none.
+func (c *call) circuit() *circuit {
+	if c.target == nil {
+		return nil
+	}
+	return c.target.circuit
 }
 
 // limitsFor are the limits in force. An Override belongs to the caller's own request, not to what a Base asks meanwhile

@@ -61,7 +61,7 @@ func TestC57_CallersCancelIsNeutral(t *testing.T) {
 				assert.Equal(t, outbound.CircuitClosed, c.State)
 				assert.Zero(t, c.Failures)
 				assert.Equal(t, 1, c.Successes)
-				assert.Zero(t, c.InFlight)
+				assert.Zero(t, c.Pending)
 			})
 		}
 	}
@@ -446,7 +446,7 @@ func TestC68_CallersEarlyEndOpensNothing(t *testing.T) {
 			c := caseCircuit(t, tr)
 			assert.Equal(t, outbound.CircuitClosed, c.State)
 			assert.Zero(t, c.Failures)
-			assert.Zero(t, c.InFlight)
+			assert.Zero(t, c.Pending)
 			assert.Equal(t, 20, s.count())
 		})
 	}
@@ -555,7 +555,7 @@ func TestC69_NoEarlyExitKeepsTheProbesPlace(t *testing.T) {
 			} else {
 				caseDo(t, tr, req)
 			}
-			assert.Zero(t, caseCircuit(t, tr).InFlight)
+			assert.Zero(t, caseCircuit(t, tr).Pending)
 			if row.opens {
 				caseHalfOpen(t, tr)
 			}

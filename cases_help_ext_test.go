@@ -39,7 +39,7 @@ func (b caseBackoff) Delay(int) time.Duration { return time.Duration(b) }
 func caseConfig(base http.RoundTripper) outbound.Config {
 	return outbound.Config{
 		Base:    base,
-		Retry:   outbound.RetryPolicy{Backoff: caseBackoff(0)},
+		Retry:   outbound.RetryPolicy{Backoff: caseBackoff(0), Budget: outbound.BudgetPolicy{Disabled: true}},
 		Breaker: outbound.BreakerPolicy{Disabled: true},
 	}
 }

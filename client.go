@@ -30,13 +30,15 @@ type Config struct {
 	TotalTimeout time.Duration
 	// IdleTimeout is a streamed reply's longest silence while somebody reads. Default: 60 s. Negative: off.
 	IdleTimeout time.Duration
-	// Target names what circuits are kept per. Default: scheme://host:port, in lower case. It runs on the caller's goroutine
+	// Target names what circuits, budgets and bulkheads are kept per. Default: scheme://host:port, in lower case. It runs on the caller's goroutine
 	// and must be safe for concurrent use.
 	Target func(*http.Request) string
 	// Retry says how often and how fast to try again.
 	Retry RetryPolicy
 	// Breaker says when to stop asking a target.
 	Breaker BreakerPolicy
+	// Bulkhead bounds the calls in flight to a target. Default: no limit.
+	Bulkhead BulkheadPolicy
 	// Provider says what this API does with idempotency keys.
 	Provider Provider
 	// Hooks are told what happens.
@@ -55,7 +57,8 @@ type Transport struct {
 	provider   Provider
 	hooks      Hooks
 	target     func(*http.Request) string
-	circuits   *registry
+	bulkhead   BulkheadPolicy
+	targets    *registry
 	chain      loop
 }
 
@@ -74,16 +77,18 @@ func New(cfg Config) (*Transport, error) {
 		retry:    cfg.Retry.withDefaults(),
 		breaker:  cfg.Breaker.withDefaults(limits.window),
 		provider: cfg.Provider.withDefaults(),
+		bulkhead: cfg.Bulkhead,
 		hooks:    cfg.Hooks,
 		target:   cfg.Target,
 	}
 	t.direct, t.plainHTTP2 = traits(t.base)
-	t.circuits = newRegistry(t.breaker, t.hooks.Circuit)
+	t.targets = newRegistry(t.breaker.MaxCircuits, t.newTarget)
 	t.chain =
-		retry( // the loop: replay the body, judge, wait
-			guard( // one circuit per target
-				sendTo( // timers, send proof, reply
-					t.base)))
+		bulkhead( // at most so many calls in flight per target
+			retry( // the loop: replay the body, judge, wait, budget
+				guard( // one circuit per target
+					sendTo( // timers, send proof, reply
+						t.base))))
 	return t, nil
 }
 
@@ -120,9 +125,13 @@ func (c *call) cleanUp() {
 	if c.req.Body != nil && (!c.bodyGiven || c.action != nil) {
 		_ = c.req.Body.Close()
 	}
-	if !c.returned && c.current != nil {
+	if c.returned {
+		return
+	}
+	if c.current != nil {
 		c.current.abandon(c.inBase.Swap(false))
 	}
+	c.leave()
 }
 
 // abandon gives back what the attempt holds when a panic passes through.
@@ -143,14 +152,26 @@ func (t *Transport) CloseIdleConnections() {
 	}
 }
 
-// Circuits is a snapshot of all circuits, by target, for health pages. It moves none of them.
-func (t *Transport) Circuits() []Circuit { return t.circuits.snapshot() }
+// Circuits is a snapshot of all targets, by name, for health pages. It moves no circuit.
+func (t *Transport) Circuits() []Circuit { return t.targets.snapshot() }
 
-func (t *Transport) circuitFor(req *http.Request, now time.Time) *circuit {
+func (t *Transport) targetOf(req *http.Request, now time.Time) *target {
 	if t.target != nil {
-		return t.circuits.named(t.target(req), now)
+		return t.targets.named(t.target(req), now)
 	}
-	return t.circuits.forURL(req.URL, now)
+	return t.targets.forURL(req.URL, now)
+}
+
+func (t *Transport) newTarget(name string) *target {
+	n := &target{name: name}
+	n.budget.init(t.retry.Budget, time.Now())
+	if !t.breaker.Disabled {
+		n.circuit = newCircuit(name, t.breaker, t.hooks.Circuit)
+	}
+	if t.bulkhead.MaxInFlight > 0 {
+		n.slots = make(chan struct{}, t.bulkhead.MaxInFlight)
+	}
+	return n
 }
 
 // covers reports whether this request is the one that a chain above is just sending: then the retries, the key, the deadline

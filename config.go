@@ -3,6 +3,7 @@ package outbound
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"reflect"
 	"slices"
@@ -16,6 +17,8 @@ func (p RetryPolicy) withDefaults() RetryPolicy {
 	if p.Backoff == nil {
 		p.Backoff = FullJitter{}
 	}
+	p.Budget.Ratio = orDefault(p.Budget.Ratio, 0.1)
+	p.Budget.Burst = orDefault(p.Budget.Burst, 10)
 	return p
 }
 
@@ -37,7 +40,8 @@ func fault(text string, args ...any) error {
 
 // faults names everything that is wrong with the Config.
 func (cfg Config) faults() []error {
-	return slices.Concat(cfg.baseFaults(), cfg.contradictions(), cfg.Retry.faults(), cfg.Breaker.faults(), cfg.Provider.faults())
+	return slices.Concat(cfg.baseFaults(), cfg.contradictions(), cfg.Retry.faults(), cfg.Breaker.faults(),
+		count("Bulkhead.MaxInFlight", cfg.Bulkhead.MaxInFlight), cfg.Provider.faults())
 }
 
 func (cfg Config) baseFaults() []error {
@@ -73,7 +77,10 @@ func count(name string, n int) []error {
 }
 
 func (p RetryPolicy) faults() []error {
-	faults := count("Retry.MaxAttempts", p.MaxAttempts)
+	faults := slices.Concat(count("Retry.MaxAttempts", p.MaxAttempts), count("Retry.Budget.Burst", p.Budget.Burst))
+	if r := p.Budget.Ratio; !(r >= 0) || math.IsInf(r, 0) {
+		faults = append(faults, fault("Retry.Budget.Ratio is %v: it must be a positive number; leave it 0 for the default", r))
+	}
 	if p.Backoff != nil && isNil(p.Backoff) {
 		return append(faults, fault("Retry.Backoff is a nil %T: leave it unset for the default", p.Backoff))
 	}

@@ -31,6 +31,11 @@ func TestConfigRefusesContradictions(t *testing.T) {
 		names string
 	}{
 		"MaxAttempts":             {Config{Retry: RetryPolicy{MaxAttempts: -1}}, "Retry.MaxAttempts is -1"},
+		"Budget.Burst":            {Config{Retry: RetryPolicy{Budget: BudgetPolicy{Burst: -1}}}, "Retry.Budget.Burst is -1"},
+		"Budget.Ratio":            {Config{Retry: RetryPolicy{Budget: BudgetPolicy{Ratio: -0.1}}}, "Retry.Budget.Ratio is -0.1"},
+		"Budget.Ratio NaN":        {Config{Retry: RetryPolicy{Budget: BudgetPolicy{Ratio: math.NaN()}}}, "Retry.Budget.Ratio is NaN"},
+		"Budget.Ratio infinite":   {Config{Retry: RetryPolicy{Budget: BudgetPolicy{Ratio: math.Inf(1)}}}, "Retry.Budget.Ratio is +Inf"},
+		"MaxInFlight":             {Config{Bulkhead: BulkheadPolicy{MaxInFlight: -1}}, "Bulkhead.MaxInFlight is -1"},
 		"Cap below Base":          {Config{Retry: RetryPolicy{Backoff: FullJitter{Base: 2, Cap: 1}}}, "Cap (1ns) is below Base (2ns)"},
 		"Cap below Base, pointer": {Config{Retry: RetryPolicy{Backoff: &FullJitter{Base: 2, Cap: 1}}}, "Cap (1ns) is below Base (2ns)"},
 		"negative Base":           {Config{Retry: RetryPolicy{Backoff: FullJitter{Base: -1}}}, "FullJitter.Base is -1ns"},
@@ -129,7 +134,7 @@ func TestUnsetLimitsAdapt(t *testing.T) {
 func TestZeroMeansTheDefault(t *testing.T) {
 	tr, err := New(Config{})
 	require.NoError(t, err)
-	assert.Equal(t, RetryPolicy{MaxAttempts: 4, Backoff: FullJitter{}, MaxRetryAfter: time.Minute}, tr.retry)
+	assert.Equal(t, RetryPolicy{MaxAttempts: 4, Backoff: FullJitter{}, Budget: BudgetPolicy{Ratio: 0.1, Burst: 10}, MaxRetryAfter: time.Minute}, tr.retry)
 	assert.Equal(t, BreakerPolicy{
 		ConsecutiveFailures: 10, FailureRatio: 0.5, MinRequests: 20, Window: time.Minute, OpenFor: 2 * time.Second, Probes: 1, MaxCircuits: 4096,
 	}, tr.breaker)

@@ -29,6 +29,7 @@ func chains(t *testing.T, base http.RoundTripper, hooks outbound.Hooks) map[stri
 		if cfg.Retry.Backoff == nil {
 			cfg.Retry.Backoff = backoff.Backoff
 		}
+		cfg.Retry.Budget.Disabled = true
 		cfg.Hooks = hooks
 		return newTransport(t, cfg)
 	}

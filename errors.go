@@ -86,7 +86,7 @@ type Attempt struct {
 	Outcome Outcome
 	// Conns counts the connections that the attempt was given. 0 with a failed attempt is part of the proof of NotSent.
 	Conns int
-	// Reused says that the last of these connections had served another request before.
+	// Reused says that the last of these connections was a kept one, as httptrace tells it.
 	Reused bool
 }
 
@@ -117,6 +117,10 @@ var (
 	ErrBodyNotReplayable error = &reason{text: "the request's body cannot be sent again: it has no GetBody"}
 	// ErrCircuitOpen: the target's circuit is open, or half-open with all probes on their way. See [CircuitOpenError].
 	ErrCircuitOpen error = &reason{text: "circuit open"}
+	// ErrBulkheadFull: Config.Bulkhead let no further call to the target through. Nothing was sent by this call.
+	ErrBulkheadFull error = &reason{text: "bulkhead full"}
+	// ErrBudgetExhausted: a retry was due, and the target's retry budget is empty. See BudgetPolicy.
+	ErrBudgetExhausted error = &reason{text: "retry budget exhausted"}
 	// ErrConnectTimeout: no connection within Config.ConnectTimeout. Nothing was sent by that attempt.
 	ErrConnectTimeout error = &reason{text: "connect timeout", timeout: true}
 	// ErrAttemptTimeout: one attempt took longer than Config.AttemptTimeout.

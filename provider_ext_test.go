@@ -443,7 +443,7 @@ func TestPanicsGoOnToTheCaller(t *testing.T) {
 					assert.Positive(t, n, "the reply's body")
 				}
 				for _, c := range tr.Circuits() {
-					assert.Zero(t, c.InFlight)
+					assert.Zero(t, c.Pending)
 				}
 			})
 		})
@@ -478,7 +478,7 @@ func TestPanickingHooksLeakNothing(t *testing.T) {
 			on = true
 			assert.Panics(t, func() { _, _ = tr.RoundTrip(newRequest(t, t.Context(), http.MethodGet, payURL, "")) }, place)
 			on = false
-			assert.Zero(t, tr.Circuits()[0].InFlight, place)
+			assert.Zero(t, tr.Circuits()[0].Pending, place)
 			_, err := get(t, tr, payURL)
 			require.NoError(t, err, place)
 			for i, n := range base.closes() {

@@ -42,7 +42,7 @@ func safeText(err error) string {
 // printable reports whether err and all that it wraps come from packages whose texts we know: an error prints what it
 // wraps, so one stranger inside is enough to hide it all.
 func printable(err error) bool {
-	if slices.Contains(knownErrors, err) {
+	if slices.Contains(knownErrors, err) || slices.Contains(knownTexts, err.Error()) {
 		return true
 	}
 	if !knownPackage(reflect.TypeOf(err)) {
@@ -61,6 +61,12 @@ var knownErrors = []error{
 	io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, io.ErrNoProgress,
 	context.Canceled, context.DeadlineExceeded, net.ErrClosed,
 	http.ErrBodyReadAfterClose, http.ErrServerClosed, http.ErrSchemeMismatch, http.ErrLineTooLong, http.ErrUseLastResponse,
+}
+
+// knownTexts are whole texts of net/http's errors that are neither exported nor of a type of their own.
+var knownTexts = []string{
+	"http: server closed idle connection", "net/http: request canceled", "http2: client conn is closed", "http2: client connection lost",
+	"http2: client conn could not be established", "Proxy Authentication Required", "Forbidden", "Bad Gateway", "Service Unavailable", "Gateway Timeout",
 }
 
 // knownPackage reports whether t is a type of net, net/http, crypto, context, io, syscall, or of what they are built on.

@@ -14,6 +14,8 @@ type RetryPolicy struct {
 	MaxAttempts int
 	// Backoff is the wait before a retry without a hint by the server. Default: FullJitter{Base: 500ms, Cap: 8s}.
 	Backoff Backoff
+	// Budget bounds the retries to a target over all calls. Default: a tenth of the calls, plus one every 10 s.
+	Budget BudgetPolicy
 	// MaxRetryAfter is the longest hint that is waited for. A server that asks for more is not asked again: its answer
 	// comes back at once, with Report.RetryAfter set. Default: 60 s. Negative: no limit.
 	MaxRetryAfter time.Duration
@@ -41,12 +43,13 @@ func retry(next layer) loop {
 			}
 			c.record(a)
 			again, stop := c.decide(a)
+			c.settleBudget(!again && stop == nil)
 			if stop != nil || !again {
 				return c.finish(a, stop)
 			}
 			a.settle() // before the circuit is asked about a retry
 			wait = c.waitBefore(a)
-			if stop := c.forbidWait(wait); stop != nil {
+			if stop := c.forbidWait(a, wait); stop != nil {
 				return c.finish(a, stop)
 			}
 			c.retries++
@@ -223,8 +226,9 @@ func (c *call) waitBefore(a *attempt) time.Duration {
 	return backoff
 }
 
-// forbidWait says why a wait is not begun: it would outlast a deadline or the key, or the circuit is open by now.
-func (c *call) forbidWait(wait time.Duration) error {
+// forbidWait says why a wait is not begun: it would outlast a deadline or the key, the circuit is open by now, or the budget
+// is empty.
+func (c *call) forbidWait(a *attempt, wait time.Duration) error {
 	now := time.Now()
 	if deadline, ok := c.req.Context().Deadline(); ok && wait >= deadline.Sub(now) {
 		return context.DeadlineExceeded
@@ -232,10 +236,33 @@ func (c *call) forbidWait(wait time.Duration) error {
 	if err := c.overtime(wait); err != nil {
 		return err
 	}
-	if c.circuit != nil {
-		return c.circuit.openNow(now)
+	if circuit := c.circuit(); circuit != nil {
+		if err := circuit.openNow(now); err != nil {
+			return err
+		}
 	}
+	return c.spend(a, now)
+}
+
+// spend takes a token of the budget for the retry, which is free where the failed attempt is proven not to have been sent.
+func (c *call) spend(a *attempt, now time.Time) error {
+	c.spent = false
+	if c.target == nil || a.evidence.failed && !a.evidence.maybeSent {
+		return nil
+	}
+	if !c.target.budget.take(now) {
+		return ErrBudgetExhausted
+	}
+	c.reserved = true
 	return nil
+}
+
+// settleBudget gives the token of a retry back that brought a final answer.
+func (c *call) settleBudget(final bool) {
+	if c.spent && final {
+		c.target.budget.refund()
+	}
+	c.spent = false
 }
 
 // overtime says why an attempt must not begin after the wait: the action's time is over, or its key's.
@@ -338,6 +365,7 @@ func (c *call) finish(a *attempt, stop error) (*http.Response, error) {
 
 // fail ends the call without a reply.
 func (c *call) fail(stop error) error {
+	c.leave()
 	c.end(stop)
 	return &Error{Report: c.report(), ctxErr: c.req.Context().Err()}
 }

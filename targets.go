@@ -12,76 +12,84 @@ import (
 	"time"
 )
 
-// usage is what the registry keeps of each circuit.
-type usage struct {
-	lastUsed atomic.Int64 // nanoseconds since the registry's epoch
+// target is what is kept per target: its circuit, its retry budget, its bulkhead.
+type target struct {
+	name    string
+	circuit *circuit // nil: circuits are off
+	budget  budget
+	slots   chan struct{} // nil: no bulkhead
+	calls   atomic.Int64  // in flight, from entry until the reply is done with
+
+	// For the registry.
+	lastUsed atomic.Int64 // nanoseconds since its epoch
 	evicted  atomic.Bool
 	rank     int64 // lastUsed as the heap last saw it; guarded by registry.mu
 }
 
-// registry holds the circuits, at most max of them. A call that goes where the last one went takes no lock.
+// registry holds the targets, at most BreakerPolicy.MaxCircuits of them. A call that goes where the last one went takes no
+// lock.
 //
 // The heap is ordered by ranks that may be out of date; a rank can only grow, so the least one is brought up to date until
-// it is still the least. That finds the longest unused circuit without a scan, and costs a hit one atomic store.
+// it is still the least. That finds the longest unused target without a scan, and costs a hit one atomic store.
 type registry struct {
-	policy BreakerPolicy
-	hook   func(CircuitChange)
-	epoch  time.Time
-	last   atomic.Pointer[route]
+	make  func(name string) *target
+	limit int
+	epoch time.Time
+	last  atomic.Pointer[route]
 
-	mu       sync.Mutex
-	byTarget map[string]*circuit
-	byRank   circuitHeap
+	mu     sync.Mutex
+	byName map[string]*target
+	byRank targetHeap
 }
 
-// route remembers which circuit a URL's scheme and host, as they were written, led to.
+// route remembers which target a URL's scheme and host, as they were written, led to.
 type route struct {
 	scheme, host string
-	circuit      *circuit
+	target       *target
 }
 
-func newRegistry(p BreakerPolicy, hook func(CircuitChange)) *registry {
-	return &registry{policy: p, hook: hook, epoch: time.Now(), byTarget: make(map[string]*circuit)}
+func newRegistry(limit int, make func(name string) *target) *registry {
+	return &registry{make: make, limit: limit, epoch: time.Now(), byName: map[string]*target{}}
 }
 
-// forURL is the circuit of scheme://host:port. It is nil where all places are taken by circuits that must stay: then the
-// new target goes without one.
-func (r *registry) forURL(u *url.URL, now time.Time) *circuit {
-	if last := r.last.Load(); last != nil && last.scheme == u.Scheme && last.host == u.Host && !last.circuit.evicted.Load() {
-		r.touch(last.circuit, now)
-		return last.circuit
+// forURL is the target of scheme://host:port. It is nil where all places are taken by targets that must stay: then the new
+// one goes without circuit, budget and bulkhead.
+func (r *registry) forURL(u *url.URL, now time.Time) *target {
+	if last := r.last.Load(); last != nil && last.scheme == u.Scheme && last.host == u.Host && !last.target.evicted.Load() {
+		r.touch(last.target, now)
+		return last.target
 	}
 	scheme, host := normalOrigin(u)
-	c := r.named(scheme+"://"+host, now)
-	if c != nil {
-		r.last.Store(&route{scheme: u.Scheme, host: u.Host, circuit: c})
+	t := r.named(scheme+"://"+host, now)
+	if t != nil {
+		r.last.Store(&route{scheme: u.Scheme, host: u.Host, target: t})
 	}
-	return c
+	return t
 }
 
-// named is the circuit of a target; nil as in forURL.
-func (r *registry) named(target string, now time.Time) *circuit {
+// named is the target of that name; nil as in forURL.
+func (r *registry) named(name string, now time.Time) *target {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	c := r.byTarget[target]
-	if c == nil {
-		if len(r.byTarget) >= r.policy.MaxCircuits && !r.evict(now) {
+	t := r.byName[name]
+	if t == nil {
+		if len(r.byName) >= r.limit && !r.evict(now) {
 			return nil
 		}
-		c = newCircuit(target, r.policy, r.hook)
-		c.rank = r.since(now)
-		r.byTarget[target] = c
-		heap.Push(&r.byRank, c)
+		t = r.make(name)
+		t.rank = r.since(now)
+		r.byName[name] = t
+		heap.Push(&r.byRank, t)
 	}
-	r.touch(c, now)
-	return c
+	r.touch(t, now)
+	return t
 }
 
-func (r *registry) touch(c *circuit, now time.Time) { c.lastUsed.Store(r.since(now)) }
+func (r *registry) touch(t *target, now time.Time) { t.lastUsed.Store(r.since(now)) }
 
 func (r *registry) since(t time.Time) int64 { return int64(t.Sub(r.epoch)) }
 
-// evict lets the longest unused circuit go that is closed, or open past its time, and reports whether there was one.
+// evict lets the longest unused target go whose circuit is not open in time, and reports whether there was one.
 func (r *registry) evict(now time.Time) bool {
 	for len(r.byRank) > 0 {
 		least := r.byRank[0]
@@ -99,57 +107,75 @@ func (r *registry) evict(now time.Time) bool {
 	return false
 }
 
-// currentRank is when the circuit was last of use; past now for one that has to stay.
-func (r *registry) currentRank(c *circuit, now time.Time) int64 {
-	s := c.standing.Load()
-	switch {
-	case s.state == CircuitOpen && !now.After(s.nextProbe):
-		return max(r.since(s.nextProbe), r.since(now)+1)
-	case c.inFlight.Load() > 0:
-		return r.since(now) + 1
-	default:
-		return max(c.lastUsed.Load(), c.rank)
+// currentRank is when the target was last of use; past now for one that has to stay.
+func (r *registry) currentRank(t *target, now time.Time) int64 {
+	if until := t.openUntil(now); !until.IsZero() {
+		return max(r.since(until), r.since(now)+1)
 	}
+	if t.calls.Load() > 0 {
+		return r.since(now) + 1
+	}
+	return max(t.lastUsed.Load(), t.rank)
 }
 
-func (r *registry) drop(c *circuit) {
+// openUntil is until when the target's circuit is open; zero where it is not open, or past its time.
+func (t *target) openUntil(now time.Time) time.Time {
+	if t.circuit == nil {
+		return time.Time{}
+	}
+	s := t.circuit.standing.Load()
+	if s.state != CircuitOpen || now.After(s.nextProbe) {
+		return time.Time{}
+	}
+	return s.nextProbe
+}
+
+func (r *registry) drop(t *target) {
 	heap.Pop(&r.byRank)
-	delete(r.byTarget, c.target)
-	c.evicted.Store(true)
+	delete(r.byName, t.name)
+	t.evicted.Store(true)
 }
 
-// snapshot lists the circuits by target.
+// snapshot lists the targets by name.
 func (r *registry) snapshot() []Circuit {
 	r.mu.Lock()
-	circuits := slices.Clone(r.byRank)
+	targets := slices.Clone(r.byRank)
 	r.mu.Unlock()
-	list := make([]Circuit, len(circuits))
-	for i, c := range circuits {
-		list[i] = c.snapshot()
+	list := make([]Circuit, len(targets))
+	for i, t := range targets {
+		list[i] = t.snapshot()
 	}
 	slices.SortFunc(list, func(a, b Circuit) int { return strings.Compare(a.Target, b.Target) })
 	return list
 }
 
-// circuitHeap is a heap of circuits by rank.
-type circuitHeap []*circuit
+func (t *target) snapshot() Circuit {
+	s := Circuit{Target: t.name, CallsInFlight: int(t.calls.Load()), BudgetLeft: t.budget.left(time.Now())}
+	if t.circuit != nil {
+		t.circuit.describe(&s)
+	}
+	return s
+}
 
-func (h circuitHeap) Len() int           { return len(h) }
-func (h circuitHeap) Less(i, j int) bool { return h[i].rank < h[j].rank }
-func (h circuitHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+// targetHeap is a heap of targets by rank.
+type targetHeap []*target
+
+func (h targetHeap) Len() int           { return len(h) }
+func (h targetHeap) Less(i, j int) bool { return h[i].rank < h[j].rank }
+func (h targetHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
 
 // Push is heap.Interface's.
-func (h *circuitHeap) Push(x any) {
-	*h = append(*h, x.(*circuit))
+func (h *targetHeap) Push(x any) {
+	*h = append(*h, x.(*target))
 }
 
 // Pop is heap.Interface's.
-func (h *circuitHeap) Pop() any {
+func (h *targetHeap) Pop() any {
 	old := *h
-	c := old[len(old)-1]
+	t := old[len(old)-1]
 	old[len(old)-1] = nil
 	*h = old[:len(old)-1]
-	return c
+	return t
 }
 
 // normalOrigin is the scheme and host:port of a URL, in lower case and with the port spelled out, so that one server has

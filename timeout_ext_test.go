@@ -239,7 +239,7 @@ func TestAbandonedBodyIsReleasedAtTheDeadline(t *testing.T) {
 		assert.False(t, ended.Load())
 		time.Sleep(2 * time.Nanosecond)
 		assert.True(t, ended.Load(), "the attempt's context ended")
-		assert.Zero(t, tr.Circuits()[0].InFlight)
+		assert.Zero(t, tr.Circuits()[0].Pending)
 		_, err = io.ReadAll(resp.Body)
 		require.ErrorIs(t, err, outbound.ErrTotalTimeout)
 	})
@@ -262,7 +262,7 @@ func TestContextIsReleasedAtTheEndAndAtClose(t *testing.T) {
 			require.NoError(t, attempt.Err(), "the caller reads under it")
 			finish(resp)
 			require.Error(t, attempt.Err(), name)
-			assert.Zero(t, tr.Circuits()[0].InFlight)
+			assert.Zero(t, tr.Circuits()[0].Pending)
 		})
 	}
 }
