@@ -21,10 +21,11 @@
 //
 //	http.Client                redirects, cookies (each hop is one more RoundTrip of the same action)
 //	 └ Transport.RoundTrip     opens the call: action, key, deadline, report          once per hop
-//	    └ retry                the loop: replay the body, judge, wait                 once per hop
-//	       └ guard             one circuit per target                                 per attempt
-//	          └ sendTo         timers, send proof, reply                              per attempt
-//	             └ Base        http.Transport with the connect timeout                per attempt
+//	    └ bulkhead             at most N calls in flight per target                   once per hop
+//	       └ retry             the loop: replay the body, judge, wait, budget         once per hop
+//	          └ guard          one circuit per target                                 per attempt
+//	             └ sendTo      timers, send proof, reply                              per attempt
+//	                └ Base     http.Transport with the connect timeout                per attempt
 //
 // # Where to start
 //
