@@ -17,6 +17,7 @@ type call struct {
 	url    url.URL       // as it was at the start
 	method string
 	ctx    context.Context // the caller's, marked as ours
+	above  context.Context // that of the call in whose attempt this one is made, a token refresh say; nil for none
 	limits limits
 	start  time.Time // of the first hop
 
@@ -112,11 +113,12 @@ func newCall(t *Transport, req *http.Request) *call {
 // the same.
 func (c *call) open() error {
 	ctx := c.req.Context()
-	outer := callFrom(ctx)
-	independent := outer == nil || !outer.inBase.Load()
+	if outer := callFrom(ctx); outer != nil && outer.inBase.Load() {
+		c.above = outer.req.Context()
+	}
 	c.ctx = context.WithValue(ctx, callKey{}, c)
-	c.limits = c.t.limitsFor(ctx, independent)
-	if err := c.identify(independent); err != nil {
+	c.limits = c.limitsInForce()
+	if err := c.identify(); err != nil {
 		return err
 	}
 	if err := c.callerCause(); err != nil {
@@ -136,14 +138,19 @@ func (c *call) circuit() *circuit {
 	return c.target.circuit
 }
 
-// limitsFor are the limits in force. An Override belongs to the caller's own request, not to what a Base asks meanwhile
-// with the same context.
-func (t *Transport) limitsFor(ctx context.Context, independent bool) limits {
+// limitsInForce are those of the Config, as far as an Override does not change them. An Override, like an action, belongs to
+// the request that it was given with, not to what a Base asks meanwhile under the same context.
+func (c *call) limitsInForce() limits {
+	t := c.t
 	l := limits{maxAttempts: t.retry.MaxAttempts, attempt: t.timeouts.attempt, total: t.timeouts.total, idle: t.timeouts.idle}
-	o, ok := ctx.Value(overrideKey{}).(Override)
-	if !ok || !independent {
+	o := c.req.Context().Value(overrideKey{})
+	if o == nil || c.above != nil && o == c.above.Value(overrideKey{}) {
 		return l
 	}
+	return l.changedBy(o.(Override))
+}
+
+func (l limits) changedBy(o Override) limits {
 	if o.MaxAttempts != 0 {
 		l.maxAttempts = max(o.MaxAttempts, 1)
 	}
@@ -159,7 +166,7 @@ func (t *Transport) limitsFor(ctx context.Context, independent bool) limits {
 
 // identify says which action this is: the one that a redirect goes on with, the one in the context, one that the caller or
 // an SDK named in the header, or a new one. It refuses what must not be sent.
-func (c *call) identify(independent bool) error {
+func (c *call) identify() error {
 	given, wire, present, keyErr := headerKey(c.req.Header, &c.t.provider)
 	if c.t.provider.NoKeys {
 		given, wire, present, keyErr = "", "", false, nil
@@ -167,9 +174,7 @@ func (c *call) identify(independent bool) error {
 	prev := c.hopOf()
 	if prev == nil {
 		c.deadline = deadlineAfter(c.start, c.limits.total)
-		if independent && c.write {
-			c.action = actionFrom(c.req.Context())
-		}
+		c.action = c.ownAction()
 		c.standing = begin(c.write, c.action == nil && given == "" && keyErr == nil)
 	} else {
 		c.inherit(prev)
@@ -194,6 +199,15 @@ func (c *call) identify(independent bool) error {
 		return c.useAction(given)
 	}
 	return c.chooseKey(given, wire, present)
+}
+
+// ownAction is the action in the context, for a write, unless it is that of the call above which this one is made.
+func (c *call) ownAction() *Action {
+	a := actionFrom(c.req.Context())
+	if !c.write || c.above != nil && a == actionFrom(c.above) {
+		return nil
+	}
+	return a
 }
 
 // hopOf is the call whose redirect this request follows: its response is a redirect that this Transport returned, followed

@@ -309,6 +309,25 @@ func TestTokenRefreshBelowAnAttemptIsIndependent(t *testing.T) {
 	})
 }
 
+// TestAnActionOfItsOwnBelowAnAttemptCounts: only what the call above was given is not for the call below.
+func TestAnActionOfItsOwnBelowAnAttemptCounts(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		fees := playing(answers(503), answers(201))
+		inner := newTransport(t, quick(fees))
+		fee := outbound.NewAction()
+		base := roundTripFunc(func(r *http.Request) (*http.Response, error) {
+			ctx := outbound.WithOverride(outbound.WithAction(r.Context(), fee), outbound.Override{MaxAttempts: 2})
+			resp, err := send(inner, newRequest(t, ctx, http.MethodPost, "https://fees.test/", "x"))
+			require.NoError(t, err)
+			assert.Equal(t, fee.Key, reportOf(t, resp, err).IdempotencyKey)
+			return answers(201)(r)
+		})
+		_, err := post(t, newTransport(t, quick(base)), outbound.WithOverride(with(t, outbound.NewAction()), outbound.Override{MaxAttempts: 1}))
+		require.NoError(t, err)
+		assert.Equal(t, 2, fees.hits())
+	})
+}
+
 func TestIfCanOnlyNarrow(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var asked []int
