@@ -376,7 +376,9 @@ func (a *attempt) preventResend(conn net.Conn, wrote protocol) {
 		a.cancel(errResend)
 	case wrote == wroteHTTP1 && replayableByNetHTTP(c.header):
 		a.cancel(errResend)
-		_ = conn.Close()
+		if conn != nil {
+			_ = conn.Close()
+		}
 	}
 }
 

@@ -20,7 +20,7 @@ type Config struct {
 	Base http.RoundTripper
 	// ConnectTimeout bounds the dial, name look-up included, and again the TLS handshake. Waiting for a free connection of a
 	// full pool is not in it. Default: 2 s. Negative: off. Set together with a Base: that is cloned (its pool and its registered
-	// protocols stay behind), and refused where it is no *http.Transport.
+	// protocols stay behind), and refused where it is no *http.Transport, or dials by its deprecated Dial or DialTLS.
 	ConnectTimeout time.Duration
 	// AttemptTimeout bounds one attempt until its reply is in: the headers, and the body where it is read inside the attempt.
 	// Default: 10 s. Negative: off; then a circuit's probe may take as long as the total.
