@@ -207,6 +207,7 @@ func (a *attempt) gather() {
 	e.status = a.resp.StatusCode
 	e.replayed = c.keyed && replayed(a.resp.Header, c.t.provider.ReplayHeader)
 	e.broken = a.broken()
+	e.upgraded = e.status == http.StatusSwitchingProtocols && c.req.Header.Get("Upgrade") != ""
 	e.advice = adviceOf(a.resp.Header)
 	e.verdict = a.judge()
 	a.hint, _ = retryHint(a.resp.Header, time.Now())
@@ -289,7 +290,11 @@ type proof struct {
 	answered bool       // a reply has begun since the last connection was given
 	places   [2]string
 	wrote    protocol // what was written to the last connection
+
+	informational atomic.Int32
 }
+
+const maxInformational = 100
 
 // protocol is what the header fields that are written to a connection tell of it.
 type protocol uint8
@@ -340,9 +345,18 @@ func (a *attempt) watch() {
 	a.trace.GetConn, a.trace.GotConn = a.getConn, a.gotConn
 	if a.call.write && !a.call.t.direct {
 		a.trace.GotFirstResponseByte = func() { a.setAnswered(true) }
-		a.trace.Got1xxResponse = func(int, textproto.MIMEHeader) error { a.setAnswered(false); return nil }
+		a.trace.Got1xxResponse = func(int, textproto.MIMEHeader) error { return a.informed() }
 		a.trace.WroteHeaderField = func(name string, _ []string) { a.noteWritten(name) }
 	}
+}
+
+// informed notes an informational answer. Where a trace is told of them, net/http stops counting them itself.
+func (a *attempt) informed() error {
+	a.setAnswered(false)
+	if a.informational.Add(1) > maxInformational {
+		return errInformational
+	}
+	return nil
 }
 
 func (a *attempt) getConn(hostPort string) {

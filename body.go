@@ -37,6 +37,7 @@ type reply struct {
 	prefix []byte
 	end    error // what ended the prefix: io.EOF, what broke it off, or nil where the rest is still to be read
 	rest   io.ReadCloser
+	src    progressing // rest's reader
 
 	cut    atomic.Bool // the body broke while the caller read it
 	closed atomic.Bool // by the caller: what a Read meets then is no break
@@ -56,6 +57,7 @@ func (a *attempt) readReply() {
 		a.resp.Body = http.NoBody
 	}
 	a.rest = a.resp.Body
+	a.src = progressing{r: a.rest}
 	if limit := a.call.readsInside(a.resp); limit > 0 {
 		a.readPrefix(limit)
 	}
@@ -66,7 +68,7 @@ func (a *attempt) readReply() {
 }
 
 func (a *attempt) readPrefix(limit int) {
-	a.prefix, a.end = readUpTo(a.rest, limit, a.resp.ContentLength)
+	a.prefix, a.end = readUpTo(&a.src, limit, a.resp.ContentLength)
 	if a.end == io.EOF && int64(len(a.prefix)) < a.resp.ContentLength {
 		a.end = io.ErrUnexpectedEOF
 	}
@@ -255,6 +257,24 @@ func (a *attempt) readRest(p []byte) (int, error) {
 	return a.rest.Read(p)
 }
 
+// progressing gives up on a reader that gives neither bytes nor an error, time after time.
+type progressing struct {
+	r     io.Reader
+	empty int
+}
+
+func (p *progressing) Read(b []byte) (int, error) {
+	n, err := p.r.Read(b)
+	if n > 0 || err != nil || len(b) == 0 {
+		p.empty = 0
+		return n, err
+	}
+	if p.empty++; p.empty == 100 {
+		return 0, io.ErrNoProgress
+	}
+	return 0, nil
+}
+
 // ended books how the body ended and releases the attempt. The error is what the caller reads.
 func (a *attempt) ended(err error) error {
 	defer a.tell()
@@ -275,10 +295,13 @@ func (a *attempt) ended(err error) error {
 	return err
 }
 
-// explainRead is what broke a body off: a limit of ours by its own name, else the error as it came.
+// explainRead is what broke a body off: a limit of ours by its own name, else the error as it came, but for its text.
 func (a *attempt) explainRead(err error) (explained error, callerEnded bool) {
 	if limit := a.ownLimit(); limit != nil {
 		return limit, false
+	}
+	if quotes(err) {
+		err = &foreign{err} // callers print what Read returns
 	}
 	return err, a.call.callerCause() != nil
 }
@@ -308,7 +331,7 @@ func (a *attempt) discard(wait time.Duration) {
 		a.phase.Store(phaseDraining)
 		spare := max(a.call.untilDeadline(time.Now())-wait, 0) / 2
 		a.arm(min(drainTimeout, spare))
-		_, _ = io.CopyN(io.Discard, a.rest, int64(max(maxDrained-len(a.prefix), 0)))
+		_, _ = io.CopyN(io.Discard, &a.src, int64(max(maxDrained-len(a.prefix), 0)))
 	}
 	_ = a.rest.Close()
 }

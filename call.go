@@ -180,7 +180,11 @@ func (c *call) identify() error {
 		c.inherit(prev)
 	}
 	c.repeatable = !c.write || isIdempotent(c.method)
-	if err := validate(c.req); err != nil {
+	keyHeader := ""
+	if c.write {
+		keyHeader = c.t.provider.KeyHeader
+	}
+	if err := validate(c.req, keyHeader); err != nil {
 		return err
 	}
 	if err := c.overtime(0); err != nil {

@@ -143,7 +143,9 @@ var (
 	errResend  = &reason{text: "net/http was about to send the write a second time; prevented"}
 	errNoReply = &reason{text: "Base returned neither a response nor an error"}
 	errDrained = &reason{text: "gave up draining a reply that is thrown away"}
-	errRequest = &reason{text: "invalid request"}
+
+	errInformational = &reason{text: "too many informational replies"}
+	errRequest       = &reason{text: "invalid request"}
 )
 
 // because is a reason with what led to it: a detail of ours, an error of somebody else's, or both.

@@ -13,6 +13,7 @@ type evidence struct {
 	hopeless  bool // failed in a way that no retry heals
 
 	status   int
+	upgraded bool // 101, and the request asked for it
 	replayed bool // keyed, and the answer has the replay header
 	broken   bool // the reply broke off while it was read inside the attempt
 	advice   advice
@@ -61,11 +62,9 @@ func (e *evidence) says() (said Outcome, speaks bool) {
 
 func (e *evidence) readSays() Outcome {
 	switch {
-	case e.status == http.StatusSwitchingProtocols:
+	case e.upgraded, e.success() && !e.broken:
 		return OutcomeSucceeded
-	case e.success() && !e.broken:
-		return OutcomeSucceeded
-	case e.success() || e.status >= 500:
+	case e.success(), e.status < 200, e.status >= 500:
 		return OutcomeUnknown
 	default:
 		return OutcomeRejected

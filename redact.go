@@ -28,15 +28,21 @@ func safeText(err error) string {
 	if printable(err) {
 		return err.Error()
 	}
-	inner := unwrapAll(err)
-	if len(inner) == 0 {
-		return fmt.Sprintf("%T", err)
+	text := knownBeginning(err)
+	for _, inner := range unwrapAll(err) {
+		text += ": " + safeText(inner)
 	}
-	texts := make([]string, len(inner))
-	for i, e := range inner {
-		texts[i] = safeText(e)
+	return text
+}
+
+// knownBeginning is the part of a text of net/http's that quotes nothing, else only the error's type.
+func knownBeginning(err error) string {
+	for _, prefix := range knownPrefixes {
+		if strings.HasPrefix(err.Error(), prefix) {
+			return prefix
+		}
 	}
-	return fmt.Sprintf("%T: %s", err, strings.Join(texts, "; "))
+	return fmt.Sprintf("%T", err)
 }
 
 // printable reports whether err and all that it wraps come from packages whose texts we know: an error prints what it
@@ -66,7 +72,15 @@ var knownErrors = []error{
 // knownTexts are whole texts of net/http's errors that are neither exported nor of a type of their own.
 var knownTexts = []string{
 	"http: server closed idle connection", "net/http: request canceled", "http2: client conn is closed", "http2: client connection lost",
-	"http2: client conn could not be established", "Proxy Authentication Required", "Forbidden", "Bad Gateway", "Service Unavailable", "Gateway Timeout",
+	"http2: client conn could not be established", "invalid byte in chunk length", "http chunk length too large",
+	"http: suspiciously long trailer after chunked body", "http: unexpected EOF reading trailer", "gzip: invalid header", "Proxy Authentication Required", "Forbidden", "Bad Gateway", "Service Unavailable", "Gateway Timeout",
+}
+
+// knownPrefixes begin net/http's errors about a reply; what follows them quotes it, and is left out.
+var knownPrefixes = []string{
+	"malformed HTTP response", "malformed HTTP status code", "malformed HTTP version", "malformed MIME header", "malformed chunked encoding",
+	"bad Content-Length", "http: message cannot contain multiple Content-Length headers", "unsupported transfer encoding", "too many transfer encodings",
+	"net/http: server response headers exceeded", "bad trailer key", "net/http: HTTP/1.x transport connection broken",
 }
 
 // knownPackage reports whether t is a type of net, net/http, crypto, context, io, syscall, or of what they are built on.
@@ -75,8 +89,8 @@ func knownPackage(t reflect.Type) bool {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if name := t.Name(); name == "http2GoAwayError" || name == "badStringError" {
-		return false // they quote what the server sent
+	if quotingTypes[t.Name()] {
+		return false
 	}
 	pkg := t.PkgPath()
 	switch pkg {
@@ -84,6 +98,18 @@ func knownPackage(t reflect.Type) bool {
 		return true
 	}
 	return pkg == "crypto" || strings.HasPrefix(pkg, "crypto/")
+}
+
+// quotingTypes are those of net/http and net/textproto whose texts quote what the server sent.
+var quotingTypes = map[string]bool{"http2GoAwayError": true, "badStringError": true, "unsupportedTEError": true, "ProtocolError": true}
+
+// quotes reports whether the text of err quotes what the server sent.
+func quotes(err error) bool {
+	t := reflect.TypeOf(err)
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return quotingTypes[t.Name()] || slices.ContainsFunc(unwrapAll(err), quotes)
 }
 
 func unwrapAll(err error) []error {

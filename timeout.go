@@ -110,7 +110,10 @@ func (p *proxyRefusal) safeText() string {
 	return "the proxy refused to connect: " + http.StatusText(p.status)
 }
 
-// newBase is an http.Transport with the settings that http.DefaultTransport starts with, and the connect timeout. It does
+const maxHeaderBytes = 1 << 20
+
+// newBase is an http.Transport with the settings that http.DefaultTransport starts with, the connect timeout, and a bound on
+// a reply's headers. It does
 // not read that variable: a program that changed it must not change what carries money, and Clone would write to it.
 func newBase(connect time.Duration) *http.Transport {
 	t := &http.Transport{
@@ -119,6 +122,8 @@ func newBase(connect time.Duration) *http.Transport {
 		MaxIdleConns:          100,
 		IdleConnTimeout:       90 * time.Second,
 		ExpectContinueTimeout: time.Second,
+		// A tenth of net/http's own limit: ten MiB of short fields take more than a hundred in memory.
+		MaxResponseHeaderBytes: maxHeaderBytes,
 	}
 	limitConnect(t, connect)
 	return t

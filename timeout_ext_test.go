@@ -471,7 +471,9 @@ func TestUpgradeKeepsTheWriterAndLosesEveryTimer(t *testing.T) {
 			return resp, nil
 		})
 		tr := newTransport(t, outbound.Config{Base: base})
-		resp, err := tr.RoundTrip(newRequest(t, t.Context(), http.MethodGet, "https://pay.test/", ""))
+		req := newRequest(t, t.Context(), http.MethodGet, "https://pay.test/", "")
+		req.Header.Set("Upgrade", "ping")
+		resp, err := tr.RoundTrip(req)
 		require.NoError(t, err)
 		conn, ok := resp.Body.(io.ReadWriteCloser)
 		require.True(t, ok)

@@ -5,8 +5,9 @@ import (
 	"net/http"
 )
 
-// validate refuses a request that no Base could send, before anything is sent.
-func validate(req *http.Request) error {
+// validate refuses a request that no Base could send, before anything is sent. The value of the key header is left to
+// checkKey, which knows better what is wrong with it.
+func validate(req *http.Request, keyHeader string) error {
 	switch {
 	case req.URL == nil:
 		return badRequest("it has no URL")
@@ -17,10 +18,13 @@ func validate(req *http.Request) error {
 	case !isToken(methodOf(req)):
 		return badRequest("its method is no HTTP method")
 	}
-	if err := validateHeader("header", req.Header); err != nil {
+	if !isFieldValue(req.URL.RawQuery) || !isFieldValue(req.URL.Opaque) {
+		return badRequest("its URL has a control character")
+	}
+	if err := validateHeader("header", req.Header, keyHeader); err != nil {
 		return err
 	}
-	return validateHeader("trailer", req.Trailer)
+	return validateHeader("trailer", req.Trailer, "")
 }
 
 func supportedScheme(scheme string) bool {
@@ -28,13 +32,13 @@ func supportedScheme(scheme string) bool {
 	return ok
 }
 
-func validateHeader(kind string, h http.Header) error {
+func validateHeader(kind string, h http.Header, except string) error {
 	for name, values := range h {
 		if !isToken(name) {
 			return badRequest("a %s name is not valid", kind) // not quoted: it may be a whole line
 		}
 		for _, v := range values {
-			if !isFieldValue(v) {
+			if !isFieldValue(v) && (except == "" || http.CanonicalHeaderKey(name) != except) {
 				return badRequest("the value of the %s %s has a control character", kind, name)
 			}
 		}
