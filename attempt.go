@@ -28,6 +28,7 @@ type attempt struct {
 	fresh  bool          // body came from GetBody, so it is ours to close where it was not sent
 	start  time.Time
 
+	sent     http.Request // in the attempt, which saves an allocation: both live as long as Base holds it
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	timer    *time.Timer
@@ -107,8 +108,10 @@ func (a *attempt) arm(d time.Duration) {
 // release ends timer and context and gives the circuit's place back. Only the first call acts.
 func (a *attempt) release() {
 	if a.released.CompareAndSwap(false, true) {
-		a.timer.Stop()
-		a.cancel(nil)
+		if a.timer != nil {
+			a.timer.Stop()
+			a.cancel(nil)
+		}
 		a.book(neutral)
 		if a.handed.Load() {
 			a.call.leave()
@@ -122,6 +125,10 @@ func sendTo(base http.RoundTripper) layer {
 		c := a.call
 		c.bodyGiven = true
 		c.spent, c.reserved = c.reserved, false
+		if c.header == nil {
+			c.prepare()
+		}
+		a.launch()
 		c.inBase.Store(true)
 		resp, err := base.RoundTrip(a.request())
 		c.inBase.Store(false)
@@ -134,7 +141,8 @@ func sendTo(base http.RoundTripper) layer {
 func (a *attempt) request() *http.Request {
 	c := a.call
 	a.watch()
-	r := c.req.WithContext(httptrace.WithClientTrace(a.ctx, &a.trace))
+	r := &a.sent
+	*r = *c.req.WithContext(httptrace.WithClientTrace(a.ctx, &a.trace))
 	r.Header = c.header
 	r.Body = a.body
 	if !c.t.direct && replayableByNetHTTP(c.header) {
@@ -285,11 +293,12 @@ type proof struct {
 	reused atomic.Bool
 
 	mu       sync.Mutex // guards what follows
+	wrote    protocol   // what was written to the last connection
+	ours     bool       // and the key was among it
 	target   string     // where the last GetConn went
 	given    []string   // where connections were given that were not answered
 	answered bool       // a reply has begun since the last connection was given
 	places   [2]string
-	wrote    protocol // what was written to the last connection
 
 	informational atomic.Int32
 }
@@ -308,29 +317,28 @@ const (
 // unsent is the proof: a connection was sought, and none was given. A Base that fires no trace proves nothing.
 func (p *proof) unsent() bool { return p.sought.Load() && p.conns.Load() == 0 }
 
-func (p *proof) noteWritten(name string) {
+// written takes what was written to the last connection, as far as it was the write itself: a Base of somebody else's may
+// make requests of its own under the attempt, a token refresh say. A keyed write is known by its key. Of one without, a
+// request to the same place counts that was not answered.
+func (p *proof) written(keyed bool) (wrote protocol, ours bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch {
-	case strings.HasPrefix(name, ":"):
-		p.wrote = wroteHTTP2
-	case p.wrote == wroteNothing:
-		p.wrote = wroteHTTP1
+	again := p.again()
+	if keyed {
+		again = p.ours
 	}
+	wrote, p.wrote, p.ours = p.wrote, wroteNothing, false
+	return wrote, again
 }
 
-// again notes a connection, and reports whether the same place was given one before (a Base may also fetch a token
-// elsewhere) and what was written to that.
-func (p *proof) again() (again bool, wrote protocol) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	wrote, p.wrote = p.wrote, wroteNothing
+// again notes a connection, and reports whether the same place was given one before that was not answered.
+func (p *proof) again() bool {
 	if p.given == nil || p.answered {
 		p.given, p.answered = p.places[:0], false
 	}
-	again = slices.Contains(p.given, p.target)
+	again := slices.Contains(p.given, p.target)
 	p.given = append(p.given, p.target)
-	return again, wrote
+	return again
 }
 
 func (p *proof) setAnswered(answered bool) {
@@ -339,14 +347,31 @@ func (p *proof) setAnswered(answered bool) {
 	p.answered = answered
 }
 
-// watch sets the trace. A Base of somebody else's may make requests of its own under the attempt, a token refresh say: what
-// was answered is no request that net/http sends again. An informational answer is no answer.
+// watch sets the trace: what proves that nothing was sent, and, below a Base of somebody else's, what a write was.
 func (a *attempt) watch() {
+	c := a.call
 	a.trace.GetConn, a.trace.GotConn = a.getConn, a.gotConn
-	if a.call.write && !a.call.t.direct {
+	if !c.write || c.t.direct {
+		return
+	}
+	a.trace.WroteHeaderField = a.noteWritten
+	if !c.keyed {
 		a.trace.GotFirstResponseByte = func() { a.setAnswered(true) }
 		a.trace.Got1xxResponse = func(int, textproto.MIMEHeader) error { return a.informed() }
-		a.trace.WroteHeaderField = func(name string, _ []string) { a.noteWritten(name) }
+	}
+}
+
+func (a *attempt) noteWritten(name string, values []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case strings.HasPrefix(name, ":"):
+		a.wrote = wroteHTTP2
+	case a.wrote == wroteNothing:
+		a.wrote = wroteHTTP1
+	}
+	if strings.EqualFold(name, a.call.t.provider.KeyHeader) && slices.Contains(values, a.call.wire) {
+		a.ours = true
 	}
 }
 
@@ -374,7 +399,7 @@ func (a *attempt) gotConn(info httptrace.GotConnInfo) {
 	if !a.call.write {
 		return
 	}
-	if again, wrote := a.again(); again {
+	if wrote, ours := a.written(a.call.keyed && !a.call.t.direct); ours {
 		a.preventResend(info.Conn, wrote)
 	}
 }

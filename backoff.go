@@ -83,6 +83,9 @@ func retryHint(h http.Header, now time.Time) (hint time.Duration, ok bool) {
 		return hint, true
 	}
 	value := h.Get("Retry-After")
+	if value == "" {
+		return 0, false // the usual case; a date that does not parse costs an error for each layout
+	}
 	if hint, ok = parseDecimal(value, time.Second); ok {
 		return hint, true
 	}

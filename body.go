@@ -151,7 +151,7 @@ func mediaType(resp *http.Response) string {
 // handOver gives the reply to the caller, and the attempt its last phase.
 func (a *attempt) handOver() *http.Response {
 	c, resp := a.call, a.resp
-	resp.Request = c.handed
+	resp.Request = &c.handed
 	a.handed.Store(true)
 	switch {
 	case a.end != nil: // all of it that will come is here

@@ -199,8 +199,9 @@ type admission struct {
 	booked     atomic.Bool
 }
 
-// admit asks for a place. A refusal is a *CircuitOpenError. The zero admission, of no circuit, books nothing.
-func (c *circuit) admit(into *admission) error {
+// admit asks for a place. A refusal is written to the error that the caller provides. The zero admission, of no circuit, books
+// nothing.
+func (c *circuit) admit(into *admission, refusal *CircuitOpenError) error {
 	done, err := c.breaker.Allow()
 	if err == nil {
 		c.pending.Add(1)
@@ -208,17 +209,17 @@ func (c *circuit) admit(into *admission) error {
 	}
 	c.changes.deliver(c.hook)
 	if err != nil {
-		return c.refusal(err)
+		return c.refuse(err, refusal)
 	}
 	return nil
 }
 
-func (c *circuit) refusal(err error) error {
-	refused := &CircuitOpenError{Target: c.target, State: CircuitOpen, NextProbe: c.standing.Load().nextProbe}
+func (c *circuit) refuse(err error, refusal *CircuitOpenError) error {
+	*refusal = CircuitOpenError{Target: c.target, State: CircuitOpen, NextProbe: c.standing.Load().nextProbe}
 	if errors.Is(err, gobreaker.ErrTooManyRequests) {
-		refused.State, refused.NextProbe = CircuitHalfOpen, time.Time{}
+		refusal.State, refusal.NextProbe = CircuitHalfOpen, time.Time{}
 	}
-	return refused
+	return refusal
 }
 
 // book gives the verdict; only the first counts. It runs no hook, so that a timer may call it; see tell.
@@ -250,13 +251,13 @@ func (c *circuit) count(h health) {
 	}
 }
 
-// openNow reports, without moving it, whether the circuit would refuse an attempt now because it is open.
-func (c *circuit) openNow(now time.Time) error {
+// openUntil is until when the circuit is open, without moving it; zero where it is not open, or past its time.
+func (c *circuit) openUntil(now time.Time) time.Time {
 	s := c.standing.Load()
 	if s.state != CircuitOpen || now.After(s.nextProbe) {
-		return nil
+		return time.Time{}
 	}
-	return &CircuitOpenError{Target: c.target, State: CircuitOpen, NextProbe: s.nextProbe}
+	return s.nextProbe
 }
 
 // describe fills in what a snapshot says of the circuit.
@@ -359,7 +360,7 @@ type BreakerPolicy struct {
 func guard(next layer) layer {
 	return func(a *attempt) {
 		if c := a.call.circuit(); c != nil {
-			if a.refused = c.admit(&a.admission); a.refused != nil {
+			if a.refused = c.admit(&a.admission, &a.call.refusal); a.refused != nil {
 				a.refuse()
 				return
 			}

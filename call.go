@@ -48,17 +48,21 @@ type call struct {
 	reserved  bool        // a token of the budget, for a retry that is not sent yet
 	spent     bool        // a token, for the retry that is out
 	current   *attempt
-	bodyGiven bool // Base has had the caller's body, and closes it
+	initial   attempt // the first one; it lives in the call, which saves an allocation
+	bodyGiven bool    // Base has had the caller's body, and closes it
 	returned  bool
 
-	inBase  atomic.Bool // Base's RoundTrip is on the stack: what asks now with this context is below us
-	handed  *http.Request
-	hopped  atomic.Bool // the one hop that may follow has begun
+	inBase  atomic.Bool  // Base's RoundTrip is on the stack: what asks now with this context is below us
+	handed  http.Request // what the caller finds in its response; in the call, likewise
+	hopped  atomic.Bool  // the one hop that may follow has begun
 	elapsed time.Duration
 	stopped error
 	hint    time.Duration
 	replay  bool
 	last    *attempt // whose reply was handed over
+
+	failure Error            // what RoundTrip returns without a reply; in the call, likewise
+	refusal CircuitOpenError // why, where the circuit refused
 }
 
 // limits are what Config and Override together allow this call; a duration of 0 is off.
@@ -116,7 +120,6 @@ func (c *call) open() error {
 	if outer := callFrom(ctx); outer != nil && outer.inBase.Load() {
 		c.above = outer.req.Context()
 	}
-	c.ctx = context.WithValue(ctx, callKey{}, c)
 	c.limits = c.limitsInForce()
 	if err := c.identify(); err != nil {
 		return err
@@ -124,10 +127,14 @@ func (c *call) open() error {
 	if err := c.callerCause(); err != nil {
 		return err
 	}
-	c.handed = c.req.WithContext(c.ctx)
-	c.prepareHeader()
-	c.target = c.t.targetOf(c.req, time.Now())
 	return nil
+}
+
+// prepare makes what all attempts of the call share, when the first of them is sent.
+func (c *call) prepare() {
+	c.ctx = context.WithValue(c.req.Context(), callKey{}, c)
+	c.handed = *c.req.WithContext(c.ctx)
+	c.prepareHeader()
 }
 
 // circuit is that of the call's target; nil where there is none.
@@ -136,6 +143,14 @@ func (c *call) circuit() *circuit {
 		return nil
 	}
 	return c.target.circuit
+}
+
+// openUntil is until when the target's circuit is open, without moving it; zero where it would let an attempt through.
+func (c *call) openUntil(now time.Time) time.Time {
+	if c.target == nil {
+		return time.Time{}
+	}
+	return c.target.openUntil(now)
 }
 
 // limitsInForce are those of the Config, as far as an Override does not change them. An Override, like an action, belongs to
@@ -190,6 +205,7 @@ func (c *call) identify() error {
 	if err := c.overtime(0); err != nil {
 		return err
 	}
+	c.target = c.t.targetOf(c.req, time.Now())
 	if !c.write {
 		return nil
 	}
@@ -221,10 +237,10 @@ func (c *call) hopOf() *call {
 		return nil
 	}
 	prev := callFrom(c.req.Response.Request.Context())
-	if prev == nil || prev.t != c.t || prev.handed != c.req.Response.Request || c.write && !prev.write {
+	if prev == nil || prev.t != c.t || &prev.handed != c.req.Response.Request || c.write && !prev.write {
 		return nil
 	}
-	if status := prev.lastAttempt().Status; status < 300 || status > 399 {
+	if status := prev.attempts[len(prev.attempts)-1].Status; status < 300 || status > 399 {
 		return nil
 	}
 	if !prev.hopped.CompareAndSwap(false, true) {
@@ -236,7 +252,7 @@ func (c *call) hopOf() *call {
 func (c *call) inherit(prev *call) {
 	c.start, c.deadline = prev.start, prev.deadline
 	c.action, c.countedUses, c.standing = prev.action, prev.countedUses, prev.standing
-	c.attempts, c.retries, c.staleUsed = slices.Clip(prev.attempts), prev.retries, prev.staleUsed
+	c.attempts, c.retries, c.staleUsed = slices.Clip(prev.told(prev.attempts)), prev.retries, prev.staleUsed
 	c.keyStarted, c.inherited = prev.keyStarted, len(prev.attempts)
 	c.afterWrite = prev.write && !c.write || prev.afterWrite
 	c.key = prev.key
@@ -297,8 +313,10 @@ func (c *call) chooseKey(given, wire string, present bool) error {
 	switch {
 	case given == "" && (present || !p.honoursKey(c.method)):
 		return nil
+	case given == "" && !c.openUntil(time.Now()).IsZero():
+		return nil // nothing will be sent, so no key is made
 	case given == "":
-		given = NewIdempotencyKey()
+		given = newKey()
 		wire = quoteKey(given, p.QuoteKey)
 		c.keyStarted = c.start
 	default:

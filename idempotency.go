@@ -2,6 +2,7 @@ package outbound
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -21,7 +22,16 @@ import (
 const clockSkew = 5 * time.Minute
 
 // NewIdempotencyKey returns a random UUID, version 4 (RFC 9562). Safe for concurrent use.
-func NewIdempotencyKey() string { return uuid.NewString() }
+func NewIdempotencyKey() string { return newKey() }
+
+// newKey makes a version 4 UUID by way of crypto/rand, which can't fail, and so without uuid.NewRandom's error.
+func newKey() string {
+	var id uuid.UUID
+	_, _ = rand.Read(id[:])
+	id[6] = id[6]&0x0f | 0x40 // version 4
+	id[8] = id[8]&0x3f | 0x80 // the variant of RFC 9562
+	return id.String()
+}
 
 // Action is one thing the user wants done, once: its key and its clock. Make one with [NewAction], store it as JSON before
 // the first byte leaves, put it under the request's context with [WithAction], and after a crash resume with what was

@@ -15,8 +15,7 @@ func (c *call) end(stop error) {
 	c.stopped = stop
 	c.elapsed = time.Since(c.start)
 	c.doubtShared()
-	var open *CircuitOpenError
-	if errors.As(stop, &open) && !open.NextProbe.IsZero() {
+	if open, ok := stop.(*CircuitOpenError); ok && !open.NextProbe.IsZero() {
 		c.hint = max(time.Until(open.NextProbe), 0)
 	}
 	if hook := c.t.hooks.Done; hook != nil {
@@ -31,7 +30,7 @@ func (c *call) report() Report {
 		Method: c.method, URL: safeURL(&c.url),
 		Outcome:        c.standing.outcome,
 		IdempotencyKey: c.key,
-		Attempts:       slices.Clone(c.attempts),
+		Attempts:       c.told(c.attempts),
 		Elapsed:        c.elapsed,
 		RetryAfter:     c.hint,
 		Replayed:       c.replay,
@@ -42,6 +41,17 @@ func (c *call) report() Report {
 		r.Attempts[len(r.Attempts)-1].Outcome = OutcomeUnknown
 	}
 	return r
+}
+
+// told is a copy of the ledger with the URL filled in, which a call that nobody asks about need not make.
+func (c *call) told(attempts []Attempt) []Attempt {
+	attempts = slices.Clone(attempts)
+	for i := range attempts {
+		if attempts[i].URL == "" {
+			attempts[i].URL = safeURL(&c.url)
+		}
+	}
+	return attempts
 }
 
 // brokeInHand reports whether the reply that success was read from broke off while the caller read its body.
@@ -79,7 +89,7 @@ func callOf(resp *http.Response) *call {
 		return nil
 	}
 	c := callFrom(resp.Request.Context())
-	if c == nil || c.handed != resp.Request {
+	if c == nil || &c.handed != resp.Request {
 		return nil
 	}
 	return c

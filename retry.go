@@ -66,12 +66,15 @@ func (c *call) nextAttempt(wait time.Duration) (*attempt, error) {
 	if err := c.overtime(0); err != nil {
 		return nil, err // a slow hook, or a total timeout that is over at once
 	}
-	a := &attempt{call: c, number: len(c.attempts) + 1, wait: wait}
+	a := &c.initial
+	if c.current != nil {
+		a = new(attempt)
+	}
+	a.call, a.number, a.wait = c, len(c.attempts)+1, wait
 	if err := a.takeBody(); err != nil {
 		return nil, errBody.causedBy(err)
 	}
 	c.current = a
-	a.launch()
 	return a, nil
 }
 
@@ -236,10 +239,8 @@ func (c *call) forbidWait(a *attempt, wait time.Duration) error {
 	if err := c.overtime(wait); err != nil {
 		return err
 	}
-	if circuit := c.circuit(); circuit != nil {
-		if err := circuit.openNow(now); err != nil {
-			return err
-		}
+	if until := c.openUntil(now); !until.IsZero() {
+		return &CircuitOpenError{Target: c.target.name, State: CircuitOpen, NextProbe: until}
 	}
 	return c.spend(a, now)
 }
@@ -314,8 +315,7 @@ func (c *call) record(a *attempt) {
 		c.standing.hear(&a.evidence)
 	}
 	entry := Attempt{
-		Number: a.number, Method: c.method, URL: safeURL(&c.url),
-		Start: a.start, Wait: a.wait, Elapsed: a.elapsed,
+		Number: a.number, Method: c.method, Start: a.start, Wait: a.wait, Elapsed: a.elapsed,
 		Status: a.evidence.status, Err: a.problem(), Outcome: said,
 		Conns: int(a.conns.Load()), Reused: a.reused.Load(),
 	}
@@ -325,7 +325,7 @@ func (c *call) record(a *attempt) {
 	c.attempts = append(c.attempts, entry)
 	c.hint, c.replay = a.hint, a.evidence.replayed
 	if hook := c.t.hooks.Attempt; hook != nil {
-		hook(c.req.Context(), entry)
+		hook(c.req.Context(), c.lastAttempt())
 	}
 }
 
@@ -348,7 +348,8 @@ func (c *call) doubtShared() {
 	}
 }
 
-func (c *call) lastAttempt() Attempt { return c.attempts[len(c.attempts)-1] }
+// lastAttempt is the last one, as hooks are told of it.
+func (c *call) lastAttempt() Attempt { return c.told(c.attempts[len(c.attempts)-1:])[0] }
 
 // finish hands the attempt's reply over, or its failure.
 func (c *call) finish(a *attempt, stop error) (*http.Response, error) {
@@ -367,5 +368,6 @@ func (c *call) finish(a *attempt, stop error) (*http.Response, error) {
 func (c *call) fail(stop error) error {
 	c.leave()
 	c.end(stop)
-	return &Error{Report: c.report(), ctxErr: c.req.Context().Err()}
+	c.failure = Error{Report: c.report(), ctxErr: c.req.Context().Err()}
+	return &c.failure
 }

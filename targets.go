@@ -123,11 +123,7 @@ func (t *target) openUntil(now time.Time) time.Time {
 	if t.circuit == nil {
 		return time.Time{}
 	}
-	s := t.circuit.standing.Load()
-	if s.state != CircuitOpen || now.After(s.nextProbe) {
-		return time.Time{}
-	}
-	return s.nextProbe
+	return t.circuit.openUntil(now)
 }
 
 func (r *registry) drop(t *target) {
