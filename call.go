@@ -26,6 +26,7 @@ type call struct {
 
 	key        string // unquoted; empty where none is sent
 	wire       string // the key as it is sent
+	keyDue     bool   // a key of our own is made with the first attempt
 	keyStarted time.Time
 	write      bool
 	keyed      bool
@@ -132,6 +133,10 @@ func (c *call) open() error {
 
 // prepare makes what all attempts of the call share, when the first of them is sent.
 func (c *call) prepare() {
+	if c.keyDue {
+		c.key = newKey()
+		c.wire = quoteKey(c.key, c.t.provider.QuoteKey)
+	}
 	c.ctx = context.WithValue(c.req.Context(), callKey{}, c)
 	c.handed = *c.req.WithContext(c.ctx)
 	c.prepareHeader()
@@ -310,22 +315,28 @@ func (c *call) useAction(given string) error {
 // chooseKey adopts the key in the header, or makes one where the API honours it. A header without a value means no key.
 func (c *call) chooseKey(given, wire string, present bool) error {
 	p := &c.t.provider
-	switch {
-	case given == "" && (present || !p.honoursKey(c.method)):
+	if given == "" && (present || !p.honoursKey(c.method)) {
 		return nil
-	case given == "" && !c.openUntil(time.Now()).IsZero():
-		return nil // nothing will be sent, so no key is made
-	case given == "":
-		given = newKey()
-		wire = quoteKey(given, p.QuoteKey)
-		c.keyStarted = c.start
-	default:
-		noteUse(given)
 	}
+	if given == "" {
+		return c.dueKey()
+	}
+	noteUse(given)
 	if err := checkKey(given, p.MaxKeyLength); err != nil {
 		return err
 	}
 	c.setKey(given, wire)
+	return nil
+}
+
+// dueKey says that the call gets a key of its own. It is made when the first attempt is sent, so that a call that the circuit
+// refuses costs none.
+func (c *call) dueKey() error {
+	if limit := c.t.provider.MaxKeyLength; limit < uuidLength {
+		return why(ErrInvalidKey, "a key made here has %d characters, and at most %d are allowed", uuidLength, limit)
+	}
+	c.keyDue, c.keyed, c.repeatable = true, true, true
+	c.keyStarted = c.start
 	return nil
 }
 

@@ -419,3 +419,46 @@ func TestTargetInUseKeepsItsPlaces(t *testing.T) {
 		require.NoError(t, held.Body.Close())
 	})
 }
+
+// TestKeyIsMadeWithTheFirstAttempt: a call that met an open circuit and is let through after all has its key.
+func TestKeyIsMadeWithTheFirstAttempt(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		base := playing(answers(500), slowly(8*time.Second, answers(500)), answers(201))
+		cfg := full(base, 1, 20*time.Second)
+		cfg.Breaker = outbound.BreakerPolicy{ConsecutiveFailures: 2, OpenFor: time.Second}
+		cfg.Retry.MaxAttempts = 1
+		tr := newTransport(t, cfg)
+		_, err := get(t, tr, payURL)
+		require.NoError(t, err)
+		held := make(chan struct{})
+		go func() {
+			defer close(held)
+			resp, err := tr.RoundTrip(newRequest(t, t.Context(), http.MethodGet, payURL, ""))
+			assert.NoError(t, err)
+			time.Sleep(5 * time.Second) // the circuit is open, and the place is held
+			_ = resp.Body.Close()
+		}()
+		time.Sleep(9 * time.Second)
+		require.Equal(t, outbound.CircuitOpen, stateOf(tr))
+		resp, err := post(t, tr, t.Context())
+		require.NoError(t, err)
+		<-held
+		key := reportOf(t, resp, err).IdempotencyKey
+		assert.Len(t, key, 36)
+		assert.Equal(t, []string{key}, base.seen[2].keys())
+	})
+}
+
+func TestRefusedCallMakesNoKey(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		tr := newTransport(t, once(playing(answers(500)), 1))
+		_, _ = get(t, tr, payURL)
+		resp, err := post(t, tr, t.Context())
+		require.ErrorIs(t, err, outbound.ErrCircuitOpen)
+		assert.Empty(t, reportOf(t, resp, err).IdempotencyKey)
+		a := outbound.NewAction()
+		_, err = post(t, tr, with(t, a))
+		require.ErrorIs(t, err, outbound.ErrCircuitOpen)
+		assert.Equal(t, a.Key, reportOf(t, nil, err).IdempotencyKey, "an action has one already")
+	})
+}
