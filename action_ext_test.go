@@ -417,3 +417,25 @@ func TestWindowCountsAnAttemptWithoutALimitOfItsOwn(t *testing.T) {
 		require.NoError(t, err)
 	})
 }
+
+// TestRefusedActionIsReportedWithItsKey: an unknown outcome cannot be reconciled without. A fresh one is not sent.
+func TestRefusedActionIsReportedWithItsKey(t *testing.T) {
+	tr := newTransport(t, outbound.Config{Base: playing(answers(201))})
+	fresh, old := outbound.NewAction(), resumed(t, outbound.NewAction())
+	for name, row := range map[string]struct {
+		action  *outbound.Action
+		url     string
+		outcome outbound.Outcome
+	}{
+		"fresh, bad request":   {fresh, "ftp://pay.test/", outbound.OutcomeNotSent},
+		"resumed, bad request": {old, "ftp://pay.test/", outbound.OutcomeUnknown},
+		"expired":              {&outbound.Action{Key: "k-1"}, payURL, outbound.OutcomeUnknown},
+		"bound to another":     {&outbound.Action{Key: "k-1", Started: time.Now(), Fingerprint: "x"}, payURL, outbound.OutcomeUnknown},
+	} {
+		resp, err := send(tr, newRequest(t, with(t, row.action), http.MethodPost, row.url, "x"))
+		require.Error(t, err, name)
+		r := reportOf(t, resp, err)
+		assert.Equal(t, row.outcome, r.Outcome, name)
+		assert.Equal(t, row.action.Key, r.IdempotencyKey, name)
+	}
+}

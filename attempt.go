@@ -145,7 +145,7 @@ func (a *attempt) request() *http.Request {
 	*r = *c.req.WithContext(httptrace.WithClientTrace(a.ctx, &a.trace))
 	r.Header = c.header
 	r.Body = a.body
-	if !c.t.direct && replayableByNetHTTP(c.header) {
+	if !c.t.direct && (c.keyed || replayableByNetHTTP(c.header)) {
 		r.GetBody = nil // else a Transport below would send the write again by itself
 	}
 	return r
@@ -218,7 +218,7 @@ func (a *attempt) gather() {
 	e.upgraded = e.status == http.StatusSwitchingProtocols && c.req.Header.Get("Upgrade") != ""
 	e.advice = adviceOf(a.resp.Header)
 	e.verdict = a.judge()
-	a.hint, _ = retryHint(a.resp.Header, time.Now())
+	a.hint, _ = retryHint(a.resp.Header, a.start.Add(a.elapsed))
 	a.hint = max(a.hint, e.verdict.MinWait)
 }
 
@@ -294,7 +294,9 @@ type proof struct {
 
 	mu       sync.Mutex // guards what follows
 	wrote    protocol   // what was written to the last connection
-	ours     bool       // and the key was among it
+	ours     bool       // and the key was among it, or method and path over HTTP/2
+	method   bool       // our method was
+	trigger  bool       // a name was that makes net/http send a write again over HTTP/1
 	target   string     // where the last GetConn went
 	given    []string   // where connections were given that were not answered
 	answered bool       // a reply has begun since the last connection was given
@@ -318,17 +320,18 @@ const (
 func (p *proof) unsent() bool { return p.sought.Load() && p.conns.Load() == 0 }
 
 // written takes what was written to the last connection, as far as it was the write itself: a Base of somebody else's may
-// make requests of its own under the attempt, a token refresh say. A keyed write is known by its key. Of one without, a
-// request to the same place counts that was not answered.
-func (p *proof) written(keyed bool) (wrote protocol, ours bool) {
+// make requests of its own under the attempt, a token refresh say. A keyed write is known by its key or, over HTTP/2, by its
+// method and path. Of one without, a request to the same place counts that was not answered.
+func (p *proof) written(keyed bool) (wrote protocol, trigger, ours bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	again := p.again()
+	ours = p.again()
 	if keyed {
-		again = p.ours
+		ours = p.ours
 	}
-	wrote, p.wrote, p.ours = p.wrote, wroteNothing, false
-	return wrote, again
+	wrote, trigger = p.wrote, p.trigger
+	p.wrote, p.trigger, p.ours, p.method = wroteNothing, false, false, false
+	return wrote, trigger, ours
 }
 
 // again notes a connection, and reports whether the same place was given one before that was not answered.
@@ -370,8 +373,21 @@ func (a *attempt) noteWritten(name string, values []string) {
 	case a.wrote == wroteNothing:
 		a.wrote = wroteHTTP1
 	}
-	if strings.EqualFold(name, a.call.t.provider.KeyHeader) && slices.Contains(values, a.call.wire) {
-		a.ours = true
+	_, trigger := replayNames[name]
+	a.trigger = a.trigger || trigger
+	a.ours = a.ours || a.isOurs(name, values)
+}
+
+// isOurs recognises the write by its key, under whatever name a Base sends it, or over HTTP/2 by its method and path.
+func (a *attempt) isOurs(name string, values []string) bool {
+	switch c := a.call; name {
+	case ":method":
+		a.method = slices.Contains(values, c.method)
+		return false
+	case ":path":
+		return a.method && slices.Contains(values, c.req.URL.RequestURI())
+	default:
+		return c.wire != "" && slices.Contains(values, c.wire)
 	}
 }
 
@@ -399,8 +415,8 @@ func (a *attempt) gotConn(info httptrace.GotConnInfo) {
 	if !a.call.write {
 		return
 	}
-	if wrote, ours := a.written(a.call.keyed && !a.call.t.direct); ours {
-		a.preventResend(info.Conn, wrote)
+	if wrote, trigger, ours := a.written(a.call.keyed && !a.call.t.direct); ours {
+		a.preventResend(info.Conn, wrote, trigger)
 	}
 }
 
@@ -408,12 +424,12 @@ func (a *attempt) gotConn(info httptrace.GotConnInfo) {
 // connection is written to. HTTP/2 looks at the context first. HTTP/1 does not, so its connection, which nobody else uses, is
 // closed. Directly above a Transport, HTTP/1 takes a second connection only when nothing was written to the first: it does not
 // see the key. Below a Base of somebody else's, what was written tells.
-func (a *attempt) preventResend(conn net.Conn, wrote protocol) {
+func (a *attempt) preventResend(conn net.Conn, wrote protocol, trigger bool) {
 	c := a.call
 	switch {
 	case c.t.direct && (c.t.plainHTTP2 || speaksHTTP2(conn)), wrote == wroteHTTP2:
 		a.cancel(errResend)
-	case wrote == wroteHTTP1 && replayableByNetHTTP(c.header):
+	case wrote == wroteHTTP1 && trigger:
 		a.cancel(errResend)
 		if conn != nil {
 			_ = conn.Close()

@@ -37,6 +37,7 @@ type reply struct {
 	prefix []byte
 	end    error // what ended the prefix: io.EOF, what broke it off, or nil where the rest is still to be read
 	rest   io.ReadCloser
+	stream bool        // bound by the idle timeout instead of the total
 	src    progressing // rest's reader
 
 	cut    atomic.Bool // the body broke while the caller read it
@@ -52,13 +53,14 @@ func (a *attempt) readReply() {
 	if a.resp.Body == nil {
 		a.resp.Body = http.NoBody
 	}
-	if bodiless(a.resp.StatusCode) { // over HTTP/2 one with a Content-Length has a body that breaks off
+	if bodiless(a.resp.StatusCode) || a.call.method == http.MethodHead { // over HTTP/2 a Content-Length would make it break off
 		_ = a.resp.Body.Close()
 		a.resp.Body = http.NoBody
 	}
 	a.rest = a.resp.Body
 	a.src = progressing{r: a.rest}
-	if limit := a.call.readsInside(a.resp); limit > 0 {
+	a.stream = a.call.streams(a.resp)
+	if limit := a.readsInside(); limit > 0 {
 		a.readPrefix(limit)
 	}
 	if stopped := a.timer.Stop(); !stopped && a.end == nil && a.resp.Body != http.NoBody {
@@ -104,11 +106,12 @@ func readUpTo(r io.Reader, limit int, length int64) (prefix []byte, end error) {
 // readsInside is how much of a reply is read inside the attempt: all of a small one to a keyed, replayable write, so that
 // one lost half-way is retried like any lost reply; else what Judge wants to see; 0 for nothing. An answer that is retried
 // for its status alone is not read: losing its body changes nothing.
-func (c *call) readsInside(resp *http.Response) int {
+func (a *attempt) readsInside() int {
+	c, resp := a.call, a.resp
 	switch {
 	case resp.Body == http.NoBody || c.method == http.MethodHead || resp.StatusCode == http.StatusSwitchingProtocols:
 		return 0
-	case c.streams(resp):
+	case a.stream:
 		return 0
 	case c.keyed && c.replayable && buffers(resp) && !retriedByStatus(resp.StatusCode, c.keyed):
 		return maxBuffered
@@ -165,7 +168,7 @@ func (a *attempt) handOver() *http.Response {
 	case resp.Body == http.NoBody:
 		a.book(a.health())
 		a.release()
-	case c.streams(resp):
+	case a.stream:
 		a.book(a.health())
 		a.phase.Store(phaseIdle)
 		resp.Body = replyBody{a}
@@ -198,7 +201,7 @@ func (a *attempt) handUpgrade() {
 		a.resp.Body = upgraded(rwc, a)
 		return
 	}
-	a.phase.Store(phaseIdle)
+	a.phase.Store(phaseTotal) // with its timer stopped for good
 	a.resp.Body = replyBody{a}
 }
 

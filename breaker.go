@@ -49,7 +49,7 @@ type Circuit struct {
 	Successes, Failures int
 	// Pending counts the attempts without a verdict yet.
 	Pending int
-	// CallsInFlight counts the calls that have entered and whose reply is not done with.
+	// CallsInFlight counts the calls under way whose reply is not done with, those that wait for a place included.
 	CallsInFlight int
 	// BudgetLeft is how many retries the target's budget would allow now; -1 where BudgetPolicy.Disabled is set.
 	BudgetLeft int
@@ -135,7 +135,7 @@ type circuitStanding struct {
 // windowBuckets is how finely the rolling window forgets.
 const windowBuckets = 6
 
-func newCircuit(target string, p BreakerPolicy, hook func(CircuitChange)) *circuit {
+func newCircuit(target string, p *BreakerPolicy, hook func(CircuitChange)) *circuit {
 	c := &circuit{target: target, hook: hook, openFor: jittered(p.OpenFor)}
 	c.standing.Store(&circuitStanding{since: time.Now()})
 	c.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{

@@ -1,6 +1,7 @@
 package outbound
 
 import (
+	"math"
 	"sync/atomic"
 	"time"
 )
@@ -22,6 +23,7 @@ type BudgetPolicy struct {
 
 const (
 	token       = int64(1_000_000)                  // one retry, in millionths
+	maxTokens   = math.MaxInt64 / token / 2         // no more is counted
 	tokenEvery  = 10 * time.Second                  // the time that adds one
 	tokenMoment = tokenEvery / time.Duration(token) // the time that adds a millionth
 )
@@ -39,7 +41,9 @@ func (b *budget) init(p BudgetPolicy, now time.Time) {
 	if p.Disabled {
 		return
 	}
-	b.share, b.limit, b.epoch = int64(p.Ratio*float64(token)), int64(p.Burst)*token, now
+	b.limit = min(int64(p.Burst), maxTokens) * token
+	b.share = int64(min(p.Ratio*float64(token), float64(b.limit)))
+	b.epoch = now
 	b.tokens.Store(b.limit)
 }
 

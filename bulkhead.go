@@ -7,7 +7,7 @@ import (
 
 // BulkheadPolicy bounds how many calls to one target are in flight at once, so that a slow provider can't hold all of the
 // caller's goroutines. A call holds its place from entry until its reply's body is closed, read to its end or timed out, waits
-// included; each redirect hop is a call of its own.
+// included, and an upgraded connection (101) until Close; each redirect hop is a call of its own.
 type BulkheadPolicy struct {
 	// MaxInFlight is how many calls per target. Default: 0, no limit. Negative: refused by New.
 	MaxInFlight int
@@ -37,9 +37,8 @@ func (c *call) enter() error {
 		if err := c.takePlace(); err != nil {
 			return err
 		}
+		c.placed = true
 	}
-	c.target.calls.Add(1)
-	c.entered.Store(true)
 	c.target.budget.deposit()
 	return nil
 }
@@ -71,11 +70,11 @@ func (c *call) takePlace() error {
 
 // leave gives the place back. Only the first call acts.
 func (c *call) leave() {
-	if !c.entered.CompareAndSwap(true, false) {
+	if !c.counted.CompareAndSwap(true, false) {
 		return
 	}
 	c.target.calls.Add(-1)
-	if c.target.slots != nil {
+	if c.placed {
 		<-c.target.slots
 	}
 }

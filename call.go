@@ -45,7 +45,8 @@ type call struct {
 	staleUsed  bool
 
 	target    *target     // nil: none
-	entered   atomic.Bool // it holds a place at its target
+	counted   atomic.Bool // among the target's calls
+	placed    bool        // it holds a place of the target's bulkhead
 	reserved  bool        // a token of the budget, for a retry that is not sent yet
 	spent     bool        // a token, for the retry that is out
 	current   *attempt
@@ -150,6 +151,23 @@ func (c *call) circuit() *circuit {
 	return c.target.circuit
 }
 
+// aim finds the call's target and counts the call there, which keeps the target in the registry.
+func (c *call) aim() {
+	for {
+		t := c.t.targetOf(c.req, time.Now())
+		if t == nil {
+			return
+		}
+		t.calls.Add(1)
+		if !t.evicted.Load() {
+			c.target = t
+			c.counted.Store(true)
+			return
+		}
+		t.calls.Add(-1)
+	}
+}
+
 // openUntil is until when the target's circuit is open, without moving it; zero where it would let an attempt through.
 func (c *call) openUntil(now time.Time) time.Time {
 	if c.target == nil {
@@ -195,7 +213,8 @@ func (c *call) identify() error {
 	if prev == nil {
 		c.deadline = deadlineAfter(c.start, c.limits.total)
 		c.action = c.ownAction()
-		c.standing = begin(c.write, c.action == nil && given == "" && keyErr == nil)
+		c.standing = begin(c.write, given == "" && keyErr == nil && (c.action == nil || c.action.fresh()))
+		c.nameKey()
 	} else {
 		c.inherit(prev)
 	}
@@ -210,7 +229,7 @@ func (c *call) identify() error {
 	if err := c.overtime(0); err != nil {
 		return err
 	}
-	c.target = c.t.targetOf(c.req, time.Now())
+	c.aim()
 	if !c.write {
 		return nil
 	}
@@ -224,6 +243,13 @@ func (c *call) identify() error {
 		return c.useAction(given)
 	}
 	return c.chooseKey(given, wire, present)
+}
+
+// nameKey takes the action's key into the report, whatever becomes of the call: an unknown outcome needs it.
+func (c *call) nameKey() {
+	if c.action != nil && checkKey(c.action.Key, c.t.provider.MaxKeyLength) == nil {
+		c.key = c.action.Key
+	}
 }
 
 // ownAction is the action in the context, for a write, unless it is that of the call above which this one is made.
@@ -305,6 +331,7 @@ func (c *call) useAction(given string) error {
 		if c.standing.maybe {
 			return why(ErrNotRetryable, "the action was used before, and no key protects a repeated %s", c.method)
 		}
+		c.key = ""
 		return nil
 	}
 	c.keyStarted = a.Started

@@ -166,6 +166,7 @@ func caseHintInZone(t *testing.T) {
 		_, offset := time.Now().Zone()
 		require.Equal(t, os.Getenv(caseZoneEnv), fmt.Sprint(offset), "the zone is in force")
 		for _, layout := range []string{http.TimeFormat, time.ANSIC} {
+			time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second))) // a date holds whole seconds
 			base := caseScript(caseReply(503, "Retry-After", time.Now().UTC().Add(120*time.Second).Format(layout)), caseReply(200))
 			cfg := caseConfig(base)
 			cfg.Retry.MaxRetryAfter, cfg.TotalTimeout = 10*time.Minute, -1

@@ -131,13 +131,14 @@ func (c *call) cleanUp() {
 	if c.current != nil {
 		c.current.abandon(c.inBase.Swap(false))
 	}
+	c.unreserve()
 	c.leave()
 }
 
 // abandon gives back what the attempt holds when a panic passes through.
 func (a *attempt) abandon(inBase bool) {
 	defer a.release()
-	if inBase && a.body != nil {
+	if a.body != nil && (inBase || a.fresh && a.timer == nil) {
 		_ = a.body.Close()
 	}
 	if a.rest != nil {
@@ -166,7 +167,7 @@ func (t *Transport) newTarget(name string) *target {
 	n := &target{name: name}
 	n.budget.init(t.retry.Budget, time.Now())
 	if !t.breaker.Disabled {
-		n.circuit = newCircuit(name, t.breaker, t.hooks.Circuit)
+		n.circuit = newCircuit(name, &t.breaker, t.hooks.Circuit)
 	}
 	if t.bulkhead.MaxInFlight > 0 {
 		n.slots = make(chan struct{}, t.bulkhead.MaxInFlight)

@@ -47,7 +47,8 @@ type Report struct {
 
 	// Outcome is what may be claimed of the whole action, all its attempts and redirect hops together.
 	Outcome Outcome
-	// IdempotencyKey is the key that the requests carried, unquoted; empty where none was sent.
+	// IdempotencyKey is the action's key, the one that the requests carry, unquoted; empty where they carry none, or where a
+	// call without an action was refused before its key was made.
 	IdempotencyKey string
 	// Attempts are the attempts in order, those of earlier redirect hops first. An attempt that the circuit refused is
 	// not among them: nothing was asked of Base.

@@ -147,7 +147,10 @@ func hideFromNetHTTP(h http.Header) {
 	for name, lower := range replayNames {
 		if values, ok := h[name]; ok {
 			delete(h, name)
-			h[lower] = slices.Concat(h[lower], values)
+			if already := h[lower]; len(already) > 0 {
+				values = slices.Concat(already, values)
+			}
+			h[lower] = values
 		}
 	}
 }

@@ -462,3 +462,75 @@ func TestRefusedCallMakesNoKey(t *testing.T) {
 		assert.Equal(t, a.Key, reportOf(t, nil, err).IdempotencyKey, "an action has one already")
 	})
 }
+
+// TestWindowIsCheckedAfterTheWaitForAPlace: an action may have grown too old in it.
+func TestWindowIsCheckedAfterTheWaitForAPlace(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		base := playing(answersBody(200, stalling("x"), "Content-Type", "text/event-stream"), answers(201))
+		cfg := full(base, 1, 30*time.Second)
+		cfg.AttemptTimeout, cfg.TotalTimeout = 2*time.Second, time.Minute
+		cfg.Provider.KeyWindow = 10 * time.Second
+		tr := newTransport(t, cfg)
+		held, err := tr.RoundTrip(newRequest(t, t.Context(), http.MethodGet, "https://pay.test/", ""))
+		require.NoError(t, err)
+		time.AfterFunc(20*time.Second, func() { _ = held.Body.Close() })
+		a := &outbound.Action{Key: "k-1", Started: time.Now().Add(-5 * time.Second)}
+		resp, err := post(t, tr, with(t, a))
+		require.ErrorIs(t, err, outbound.ErrKeyExpired)
+		r := reportOf(t, resp, err)
+		assert.Equal(t, outbound.OutcomeUnknown, r.Outcome)
+		assert.Equal(t, "k-1", r.IdempotencyKey)
+		assert.Equal(t, 1, base.hits())
+	})
+}
+
+func TestHugeBudgetIsABudget(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		for _, p := range []outbound.BudgetPolicy{{Burst: 1<<63 - 1}, {Ratio: 1e300}, {Burst: 1<<63 - 1, Ratio: 1e300}} {
+			base := playing(answers(503))
+			tr := newTransport(t, budgeted(base, p))
+			_, _ = post(t, tr, t.Context())
+			assert.Equal(t, 4, base.hits(), "%+v", p)
+			assert.Positive(t, budgetLeft(tr), "%+v", p)
+		}
+	})
+}
+
+// TestPanicGivesTheTokenBack: the retry was never sent.
+func TestPanicGivesTheTokenBack(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		cfg := budgeted(playing(answers(503)), outbound.BudgetPolicy{Ratio: 1e-6})
+		cfg.Hooks.Retry = func(context.Context, outbound.Attempt, time.Duration) { panic("boom") }
+		tr := newTransport(t, cfg)
+		for range 20 {
+			assert.Panics(t, func() { _, _ = post(t, tr, t.Context()) })
+		}
+		assert.Equal(t, 10, budgetLeft(tr))
+		assert.Equal(t, 0, inFlight(tr))
+	})
+}
+
+// TestPanicOnAdmissionClosesTheReader that GetBody had just made.
+func TestPanicOnAdmissionClosesTheReader(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		panics := false
+		cfg := once(playing(answers(500), answers(201)), 1)
+		cfg.Hooks.Circuit = func(outbound.CircuitChange) {
+			if panics {
+				panic("boom")
+			}
+		}
+		tr := newTransport(t, cfg)
+		trip(t, tr)
+		panics = true
+		var made []*countingBody
+		req := newRequest(t, with(t, outbound.NewAction()), http.MethodPost, payURL, "x")
+		req.GetBody = func() (io.ReadCloser, error) {
+			made = append(made, &countingBody{Reader: http.NoBody})
+			return made[len(made)-1], nil
+		}
+		assert.Panics(t, func() { _, _ = tr.RoundTrip(req) })
+		require.Len(t, made, 2, "one that was hashed, one to send")
+		assert.Equal(t, []int{1, 1}, []int{made[0].closed, made[1].closed})
+	})
+}

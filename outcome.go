@@ -62,7 +62,7 @@ func (e *evidence) says() (said Outcome, speaks bool) {
 
 func (e *evidence) readSays() Outcome {
 	switch {
-	case e.upgraded, e.success() && !e.broken:
+	case (e.upgraded || e.success()) && !e.broken:
 		return OutcomeSucceeded
 	case e.success(), e.status < 200, e.status >= 500:
 		return OutcomeUnknown

@@ -42,6 +42,7 @@ func TestWhatOneAnswerSays(t *testing.T) {
 		{"501", evidence{status: 501}, unknown, unknown, unknown},
 		{"503", evidence{status: 503}, unknown, unknown, unknown},
 		{"101 that was asked for", evidence{status: 101, upgraded: true}, unknown, unknown, succeeded},
+		{"101 whose connection was given up", evidence{status: 101, upgraded: true, broken: true}, unknown, unknown, unknown},
 		{"101 that was not", evidence{status: 101}, unknown, unknown, unknown},
 		{"99", evidence{status: 99}, unknown, unknown, unknown},
 		{"0", evidence{status: 0}, unknown, unknown, unknown},

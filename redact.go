@@ -42,6 +42,10 @@ func knownBeginning(err error) string {
 			return prefix
 		}
 	}
+	if stream, cause, ok := strings.Cut(err.Error(), "; "); ok && strings.HasPrefix(stream, "stream error: ") {
+		code, _, _ := strings.Cut(cause, ";") // what follows the code may quote a header
+		return stream + "; " + code
+	}
 	return fmt.Sprintf("%T", err)
 }
 
@@ -101,7 +105,8 @@ func knownPackage(t reflect.Type) bool {
 }
 
 // quotingTypes are those of net/http and net/textproto whose texts quote what the server sent.
-var quotingTypes = map[string]bool{"http2GoAwayError": true, "badStringError": true, "unsupportedTEError": true, "ProtocolError": true}
+var quotingTypes = map[string]bool{"http2GoAwayError": true, "badStringError": true, "unsupportedTEError": true, "ProtocolError": true,
+	"http2StreamError": true, "http2headerFieldNameError": true, "http2headerFieldValueError": true}
 
 // quotes reports whether the text of err quotes what the server sent.
 func quotes(err error) bool {

@@ -9,9 +9,7 @@ import (
 
 // end closes the ledger. What is claimed from here on changes only where the reply breaks while it is read.
 func (c *call) end(stop error) {
-	if c.reserved {
-		c.target.budget.refund() // the retry was never sent
-	}
+	c.unreserve()
 	c.stopped = stop
 	c.elapsed = time.Since(c.start)
 	c.doubtShared()

@@ -258,6 +258,14 @@ func (c *call) spend(a *attempt, now time.Time) error {
 	return nil
 }
 
+// unreserve gives the token of a retry back that was never sent.
+func (c *call) unreserve() {
+	if c.reserved {
+		c.reserved = false
+		c.target.budget.refund()
+	}
+}
+
 // settleBudget gives the token of a retry back that brought a final answer.
 func (c *call) settleBudget(final bool) {
 	if c.spent && final {
@@ -272,8 +280,8 @@ func (c *call) overtime(wait time.Duration) error {
 	if wait >= c.untilDeadline(now) {
 		return ErrTotalTimeout
 	}
-	again := len(c.attempts) > 0
-	if again && c.keyed && !c.keyStarted.IsZero() && expired(c.keyStarted, now.Add(wait), c.longestAttempt(now), c.t.provider.KeyWindow) {
+	known := len(c.attempts) > 0 || c.action != nil // a key of our own is new with the first attempt
+	if known && c.keyed && !c.keyStarted.IsZero() && expired(c.keyStarted, now.Add(wait), c.longestAttempt(now), c.t.provider.KeyWindow) {
 		return ErrKeyExpired
 	}
 	return nil

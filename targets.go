@@ -18,7 +18,7 @@ type target struct {
 	circuit *circuit // nil: circuits are off
 	budget  budget
 	slots   chan struct{} // nil: no bulkhead
-	calls   atomic.Int64  // in flight, from entry until the reply is done with
+	calls   atomic.Int64  // under way, until the reply is done with; they keep the target in the registry
 
 	// For the registry.
 	lastUsed atomic.Int64 // nanoseconds since its epoch
@@ -30,7 +30,8 @@ type target struct {
 // lock.
 //
 // The heap is ordered by ranks that may be out of date; a rank can only grow, so the least one is brought up to date until
-// it is still the least. That finds the longest unused target without a scan, and costs a hit one atomic store.
+// it is still the least. That finds the longest unused target without a scan, and costs a hit one atomic store. With
+// Config.Target each call takes the lock, for a look into the map.
 type registry struct {
 	make  func(name string) *target
 	limit int
@@ -101,8 +102,9 @@ func (r *registry) evict(now time.Time) bool {
 		if least.rank > r.since(now) {
 			return false
 		}
-		r.drop(least)
-		return true
+		if r.drop(least) {
+			return true
+		}
 	}
 	return false
 }
@@ -126,10 +128,16 @@ func (t *target) openUntil(now time.Time) time.Time {
 	return t.circuit.openUntil(now)
 }
 
-func (r *registry) drop(t *target) {
+// drop takes the least target out, unless a call has begun there meanwhile: either we see the call, or it sees us.
+func (r *registry) drop(t *target) bool {
+	t.evicted.Store(true)
+	if t.calls.Load() > 0 {
+		t.evicted.Store(false)
+		return false
+	}
 	heap.Pop(&r.byRank)
 	delete(r.byName, t.name)
-	t.evicted.Store(true)
+	return true
 }
 
 // snapshot lists the targets by name.
