@@ -186,7 +186,7 @@ func (a *attempt) beginReading() {
 	if a.health() != healthy {
 		a.book(a.health())
 	}
-	if rest := limit - now.Sub(a.start); !a.booked.Load() && limit > 0 && rest < a.call.untilDeadline(now) {
+	if rest := limit - now.Sub(a.start); a.state.Load() != booked && limit > 0 && rest < a.call.untilDeadline(now) {
 		a.phase.Store(phaseReading)
 		a.arm(max(rest, 0))
 		return

@@ -121,6 +121,7 @@ type circuit struct {
 	generation atomic.Uint64 // counts the state's changes, so that an old result does not count in a new state
 	pending    atomic.Int64
 	standing   atomic.Pointer[circuitStanding] // gobreaker's State() would move the circuit
+	probe      atomic.Pointer[admission]       // the newest half-open probe that holds a place
 
 	changes changeQueue
 }
@@ -196,16 +197,30 @@ type admission struct {
 	circuit    *circuit
 	done       func(error)
 	generation uint64
-	booked     atomic.Bool
+	admitted   time.Time
+	state      atomic.Uint32
 }
+
+const (
+	admitted  uint32 = iota // it holds its place
+	overtaken               // a probe whose place went to a newer one; its verdict is still awaited
+	booked                  // the verdict was given
+)
 
 // admit asks for a place. A refusal is written to the error that the caller provides. The zero admission, of no circuit, books
 // nothing.
 func (c *circuit) admit(into *admission, refusal *CircuitOpenError) error {
+	now := time.Now()
 	done, err := c.breaker.Allow()
+	if errors.Is(err, gobreaker.ErrTooManyRequests) && c.overtake(now) {
+		done, err = c.breaker.Allow()
+	}
 	if err == nil {
 		c.pending.Add(1)
-		into.circuit, into.done, into.generation = c, done, c.generation.Load()
+		into.circuit, into.done, into.generation, into.admitted = c, done, c.generation.Load(), now
+		if c.standing.Load().state == CircuitHalfOpen {
+			c.probe.Store(into)
+		}
 	}
 	c.changes.deliver(c.hook)
 	if err != nil {
@@ -222,17 +237,54 @@ func (c *circuit) refuse(err error, refusal *CircuitOpenError) error {
 	return refusal
 }
 
+// overtake frees the place of a probe that is out for longer than the circuit would have stayed open: else one that a silent
+// server swallowed just before it came back would keep all others away until its attempt timeout.
+func (c *circuit) overtake(now time.Time) bool {
+	p := c.probe.Load()
+	return p != nil && now.Sub(p.admitted) >= c.openFor && c.probe.CompareAndSwap(p, nil) && p.yield()
+}
+
+// yield gives the place back and keeps the verdict for later.
+func (a *admission) yield() bool {
+	if !a.state.CompareAndSwap(admitted, overtaken) {
+		return false
+	}
+	a.done(errNeutral)
+	return true
+}
+
 // book gives the verdict; only the first counts. It runs no hook, so that a timer may call it; see tell.
 func (a *admission) book(h health) {
 	c := a.circuit
-	if c == nil || !a.booked.CompareAndSwap(false, true) {
+	if c == nil {
 		return
 	}
-	c.pending.Add(-1)
-	if c.generation.Load() == a.generation {
-		c.count(h)
+	switch a.state.Swap(booked) {
+	case admitted:
+		c.pending.Add(-1)
+		c.probe.CompareAndSwap(a, nil)
+		if c.generation.Load() == a.generation {
+			c.count(h)
+		}
+		a.done(h.err())
+	case overtaken:
+		c.pending.Add(-1)
+		c.late(h)
 	}
-	a.done(h.err())
+}
+
+// late hears a probe that was overtaken. That the target answers after all closes the circuit, whatever newer probes say; that
+// it fails is for them to say.
+func (c *circuit) late(h health) {
+	if h != healthy || c.standing.Load().state != CircuitHalfOpen {
+		return
+	}
+	if newer := c.probe.Swap(nil); newer != nil {
+		newer.yield()
+	}
+	if done, err := c.breaker.Allow(); err == nil {
+		done(nil)
+	}
 }
 
 // tell runs the hook for the changes that were noted and not told yet.
@@ -346,8 +398,8 @@ type BreakerPolicy struct {
 	// OpenFor is how long an open circuit refuses before it lets probes through, give or take a quarter, drawn once per
 	// circuit. Default: 2 s: short and spread recovers fastest. Negative: refused by New.
 	OpenFor time.Duration
-	// Probes is how many attempts a half-open circuit lets through, and how many must succeed to close it. Default: 1.
-	// Negative: refused by New.
+	// Probes is how many attempts a half-open circuit lets through, and how many must succeed to close it. A probe that takes
+	// longer than OpenFor lets the next one through; its success still counts. Default: 1. Negative: refused by New.
 	Probes int
 	// SlowCall is how long an attempt may take, until its reply is in, before it counts as a failure. Default and negative: off.
 	SlowCall time.Duration

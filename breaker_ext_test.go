@@ -524,3 +524,65 @@ func TestInvalidRequestsDoNotTouchTheCircuit(t *testing.T) {
 	require.ErrorIs(t, err, outbound.ErrNotRetryable)
 	assert.Empty(t, tr.Circuits())
 }
+
+// TestSlowProbeIsOvertaken: one that a silent server swallowed keeps nobody away for longer than OpenFor, and where it
+// succeeds after all, that counts.
+func TestSlowProbeIsOvertaken(t *testing.T) {
+	slow := func(d time.Duration, status int) func(*testing.T, *outbound.Transport) {
+		return func(t *testing.T, tr *outbound.Transport) {
+			_, _ = send(tr, newRequest(t, t.Context(), http.MethodGet, fmt.Sprintf("%s?after=%s&status=%d", payURL, d, status), ""))
+		}
+	}
+	base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		q := req.URL.Query()
+		d, _ := time.ParseDuration(q.Get("after"))
+		var status int
+		_, _ = fmt.Sscan(q.Get("status"), &status)
+		return slowly(d, answers(status))(req)
+	})
+	begin := func(t *testing.T) *outbound.Transport {
+		cfg := once(base, 1)
+		cfg.AttemptTimeout, cfg.TotalTimeout = time.Minute, time.Minute
+		tr := newTransport(t, cfg)
+		slow(0, 500)(t, tr)
+		time.Sleep(5*time.Second + 1)
+		return tr
+	}
+	bubble(t, func(t *testing.T) { // the newer probe closes the circuit
+		tr := begin(t)
+		go slow(time.Hour, 200)(t, tr)
+		time.Sleep(time.Second)
+		_, err := get(t, tr, payURL+"?status=200")
+		require.ErrorIs(t, err, outbound.ErrCircuitOpen, "not yet")
+		time.Sleep(4 * time.Second)
+		_, err = get(t, tr, payURL+"?status=200")
+		require.NoError(t, err)
+		assert.Equal(t, outbound.CircuitClosed, stateOf(tr))
+		time.Sleep(time.Minute)
+		assert.Equal(t, outbound.CircuitClosed, stateOf(tr), "the old one's timeout no longer counts")
+		assert.Zero(t, tr.Circuits()[0].Pending)
+	})
+	bubble(t, func(t *testing.T) { // the old probe's late success closes it, while newer ones are out
+		tr := begin(t)
+		go slow(12*time.Second, 200)(t, tr)
+		time.Sleep(6 * time.Second)
+		go slow(30*time.Second, 500)(t, tr)
+		time.Sleep(time.Second)
+		assert.Equal(t, outbound.CircuitHalfOpen, stateOf(tr))
+		assert.Equal(t, 2, tr.Circuits()[0].Pending)
+		time.Sleep(6 * time.Second)
+		assert.Equal(t, outbound.CircuitClosed, stateOf(tr))
+		time.Sleep(time.Minute)
+		assert.Zero(t, tr.Circuits()[0].Pending)
+	})
+	bubble(t, func(t *testing.T) { // the newer one's failure opens it again, and the old one's failure changes nothing
+		tr := begin(t)
+		go slow(20*time.Second, 500)(t, tr)
+		time.Sleep(6 * time.Second)
+		slow(0, 500)(t, tr)
+		assert.Equal(t, outbound.CircuitOpen, stateOf(tr))
+		until := tr.Circuits()[0].NextProbe
+		time.Sleep(15 * time.Second)
+		assert.Equal(t, until, tr.Circuits()[0].NextProbe)
+	})
+}
