@@ -167,4 +167,9 @@ func TestDoubtTakesBackWhatRestedOnTheLackOfAttempts(t *testing.T) {
 		assert.Equal(t, want, s.outcome)
 		assert.True(t, s.maybe)
 	}
+	spoken := begin(true, false)
+	declined := answer(402)
+	spoken.hear(&declined)
+	spoken.doubt()
+	assert.Equal(t, OutcomeRejected, spoken.outcome, "what spoke in spite of the doubt still holds")
 }

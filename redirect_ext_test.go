@@ -198,6 +198,43 @@ func TestOnlyARedirectIsFollowed(t *testing.T) {
 	})
 }
 
+// TestOnlyAnAnswerOfOursIsFollowed: not one of another client, nor of another Transport.
+func TestOnlyAnAnswerOfOursIsFollowed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		base := playing(answers(307, "Location", "/b"), answers(201))
+		other, err := post(t, newTransport(t, quick(base)), t.Context())
+		require.NoError(t, err)
+		tr := newTransport(t, quick(base))
+		for name, behind := range map[string]*http.Response{
+			"another Transport's": other,
+			"another client's":    {StatusCode: 307, Request: newRequest(t, t.Context(), http.MethodPost, "https://pay.test/a", "")},
+			"one without request": {StatusCode: 307},
+		} {
+			req := newRequest(t, t.Context(), http.MethodPost, "https://pay.test/b", "x")
+			req.Response = behind
+			resp, err := send(tr, req)
+			require.NoError(t, err, name)
+			r := reportOf(t, resp, err)
+			assert.Len(t, r.Attempts, 1, name)
+			assert.NotEqual(t, base.seen[0].keys(), []string{r.IdempotencyKey}, name)
+		}
+	})
+}
+
+func TestHopOfAnActionNeedsABodyThatCanBeReadAgain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		base := playing(answers(307, "Location", "/b"), answers(201))
+		tr := newTransport(t, quick(base))
+		moved, err := post(t, tr, with(t, outbound.NewAction()))
+		require.NoError(t, err)
+		req := newRequest(t, t.Context(), http.MethodPost, "https://pay.test/b", "x")
+		req.Response, req.GetBody = moved, nil
+		_, err = send(tr, req)
+		require.ErrorIs(t, err, outbound.ErrBodyNotReplayable)
+		assert.Equal(t, 1, base.hits())
+	})
+}
+
 // TestCopyOfTheRepliesRequestIsNoHop: resp.Request bears no mark that a later use could trip over.
 func TestCopyOfTheRepliesRequestIsNoHop(t *testing.T) {
 	bubble(t, func(t *testing.T) {
