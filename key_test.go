@@ -96,4 +96,8 @@ func TestNetHTTPDoesNotSeeTheKey(t *testing.T) {
 	hideFromNetHTTP(h)
 	assert.False(t, replayableByNetHTTP(h))
 	assert.Equal(t, http.Header{"idempotency-key": {"a"}, "x-idempotency-key": {"b"}, "Accept": {"c"}}, h)
+
+	both := http.Header{"X-Idempotency-Key": {"b"}, "x-idempotency-key": {"a"}}
+	hideFromNetHTTP(both)
+	assert.Equal(t, http.Header{"x-idempotency-key": {"a", "b"}}, both, "neither value is lost")
 }
