@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -483,10 +484,17 @@ func TestC101_ExpectContinue(t *testing.T) {
 				base, hits := caseExpecting(t, row.acts...)
 				r := caseDo(t, caseNew(t, caseConfig(base)), caseRequest(t, method, caseURL, body, "Expect", "100-continue"))
 				require.NoError(t, r.Err)
-				assert.Equal(t, row.hits, hits.Load())
 				assert.Equal(t, row.status, r.Status)
 				assert.Equal(t, row.body, r.Body)
 				assert.Equal(t, row.elapsed, r.Elapsed)
+				if first := r.Report.Attempts[0]; errors.Is(first.Err, io.ErrClosedPipe) {
+					// net/http may close its pipe before it hands the early reply over, in a few runs of a hundred. Then nobody
+					// knows what became of the first attempt: a success speaks for it, a 417 to the second does not.
+					want := map[int]outbound.Outcome{200: outbound.OutcomeSucceeded, 417: outbound.OutcomeUnknown}
+					assert.Equal(t, want[row.status], r.Report.Outcome)
+					return
+				}
+				assert.Equal(t, row.hits, hits.Load())
 				assert.Equal(t, row.outcome, r.Report.Outcome)
 			})
 		}
