@@ -109,9 +109,7 @@ func readUpTo(r io.Reader, limit int, length int64) (prefix []byte, end error) {
 func (a *attempt) readsInside() int {
 	c, resp := a.call, a.resp
 	switch {
-	case resp.Body == http.NoBody || c.method == http.MethodHead || resp.StatusCode == http.StatusSwitchingProtocols:
-		return 0
-	case a.stream:
+	case resp.Body == http.NoBody, resp.StatusCode == http.StatusSwitchingProtocols, a.stream:
 		return 0
 	case c.keyed && c.replayable && buffers(resp) && !retriedByStatus(resp.StatusCode, c.keyed):
 		return maxBuffered
