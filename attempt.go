@@ -320,13 +320,13 @@ const (
 func (p *proof) unsent() bool { return p.sought.Load() && p.conns.Load() == 0 }
 
 // written takes what was written to the last connection, as far as it was the write itself: a Base of somebody else's may
-// make requests of its own under the attempt, a token refresh say. A keyed write is known by its key or, over HTTP/2, by its
-// method and path. Of one without, a request to the same place counts that was not answered.
-func (p *proof) written(keyed bool) (wrote protocol, trigger, ours bool) {
+// make requests of its own under the attempt, a token refresh say. A write that a header names is known by that key or, over
+// HTTP/2, by its method and path. Of one without, a request to the same place counts that was not answered.
+func (p *proof) written(named bool) (wrote protocol, trigger, ours bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	ours = p.again()
-	if keyed {
+	if named {
 		ours = p.ours
 	}
 	wrote, trigger = p.wrote, p.trigger
@@ -358,7 +358,7 @@ func (a *attempt) watch() {
 		return
 	}
 	a.trace.WroteHeaderField = a.noteWritten
-	if !c.keyed {
+	if c.wire == "" {
 		a.trace.GotFirstResponseByte = func() { a.setAnswered(true) }
 		a.trace.Got1xxResponse = func(int, textproto.MIMEHeader) error { return a.informed() }
 	}
@@ -415,7 +415,7 @@ func (a *attempt) gotConn(info httptrace.GotConnInfo) {
 	if !a.call.write {
 		return
 	}
-	if wrote, trigger, ours := a.written(a.call.keyed && !a.call.t.direct); ours {
+	if wrote, trigger, ours := a.written(a.call.wire != "" && !a.call.t.direct); ours {
 		a.preventResend(info.Conn, wrote, trigger)
 	}
 }

@@ -29,6 +29,7 @@ type call struct {
 	keyDue     bool   // a key of our own is made with the first attempt
 	keyStarted time.Time
 	write      bool
+	honoured   bool // by the API, if the request carries a key
 	keyed      bool
 	repeatable bool
 	replayable bool // no body, or GetBody
@@ -136,7 +137,7 @@ func (c *call) open() error {
 func (c *call) prepare() {
 	if c.keyDue {
 		c.key = newKey()
-		c.wire = quoteKey(c.key, c.t.provider.QuoteKey)
+		c.wire = c.t.provider.wireKey(c.key)
 	}
 	c.ctx = context.WithValue(c.req.Context(), callKey{}, c)
 	c.handed = *c.req.WithContext(c.ctx)
@@ -205,10 +206,7 @@ func (l limits) changedBy(o Override) limits {
 // identify says which action this is: the one that a redirect goes on with, the one in the context, one that the caller or
 // an SDK named in the header, or a new one. It refuses what must not be sent.
 func (c *call) identify() error {
-	given, wire, present, keyErr := headerKey(c.req.Header, &c.t.provider)
-	if c.t.provider.NoKeys {
-		given, wire, present, keyErr = "", "", false, nil
-	}
+	given, wire, present, keyErr := c.t.provider.keyIn(c.req)
 	prev := c.hopOf()
 	if prev == nil {
 		c.deadline = deadlineAfter(c.start, c.limits.total)
@@ -218,7 +216,7 @@ func (c *call) identify() error {
 	} else {
 		c.inherit(prev)
 	}
-	c.repeatable = !c.write || isIdempotent(c.method)
+	c.repeatable = !c.write || isIdempotent(c.method) || c.t.provider.AllowDuplicates
 	keyHeader := ""
 	if c.write {
 		keyHeader = c.t.provider.KeyHeader
@@ -233,6 +231,7 @@ func (c *call) identify() error {
 	if !c.write {
 		return nil
 	}
+	c.honoured = c.t.honoursKey(c.req)
 	if keyErr != nil {
 		return keyErr
 	}
@@ -313,11 +312,14 @@ func (c *call) goOn(prev *call, given string) error {
 func (c *call) useAction(given string) error {
 	a, p := c.action, &c.t.provider
 	c.standing = begin(true, a.fresh())
-	if err := checkKey(a.Key, p.MaxKeyLength); err != nil {
+	if err := p.acceptKey(a.Key); err != nil {
 		return err
 	}
 	if given != "" && given != a.Key {
-		return why(ErrInvalidKey, "the action and the %s header differ", p.KeyHeader)
+		return why(ErrInvalidKey, "the action and the request carry different keys")
+	}
+	if given == "" && p.KeyOf != nil && c.honoured {
+		return why(ErrInvalidKey, "the request does not carry the action's key")
 	}
 	if now := time.Now(); expired(a.Started, now, c.longestAttempt(now), p.KeyWindow) {
 		c.standing = begin(true, false)
@@ -327,29 +329,28 @@ func (c *call) useAction(given string) error {
 		return err
 	}
 	c.standing, c.countedUses = begin(true, a.use()), 1
-	if !p.honoursKey(c.method) {
+	if !c.honoured {
 		if c.standing.maybe {
-			return why(ErrNotRetryable, "the action was used before, and no key protects a repeated %s", c.method)
+			return why(ErrNotRetryable, "the action was used before, and no key protects a repeated %s here", c.method)
 		}
 		c.key = ""
 		return nil
 	}
 	c.keyStarted = a.Started
-	c.setKey(a.Key, quoteKey(a.Key, p.QuoteKey))
+	c.setKey(a.Key, p.wireKey(a.Key))
 	return nil
 }
 
 // chooseKey adopts the key in the header, or makes one where the API honours it. A header without a value means no key.
 func (c *call) chooseKey(given, wire string, present bool) error {
-	p := &c.t.provider
-	if given == "" && (present || !p.honoursKey(c.method)) {
+	if given == "" && (present || !c.honoured) {
 		return nil
 	}
 	if given == "" {
 		return c.dueKey()
 	}
 	noteUse(given)
-	if err := checkKey(given, p.MaxKeyLength); err != nil {
+	if err := c.t.provider.acceptKey(given); err != nil {
 		return err
 	}
 	c.setKey(given, wire)
@@ -359,8 +360,8 @@ func (c *call) chooseKey(given, wire string, present bool) error {
 // dueKey says that the call gets a key of its own. It is made when the first attempt is sent, so that a call that the circuit
 // refuses costs none.
 func (c *call) dueKey() error {
-	if limit := c.t.provider.MaxKeyLength; limit < uuidLength {
-		return why(ErrInvalidKey, "a key made here has %d characters, and at most %d are allowed", uuidLength, limit)
+	if err := c.t.ownKeys; err != nil {
+		return err
 	}
 	c.keyDue, c.keyed, c.repeatable = true, true, true
 	c.keyStarted = c.start
@@ -369,7 +370,7 @@ func (c *call) dueKey() error {
 
 func (c *call) setKey(key, wire string) {
 	c.key, c.wire = key, wire
-	c.keyed = key != "" && c.t.provider.honoursKey(c.method)
+	c.keyed = key != "" && c.honoured
 	c.repeatable = c.repeatable || c.keyed
 }
 

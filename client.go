@@ -55,6 +55,8 @@ type Transport struct {
 	retry      RetryPolicy
 	breaker    BreakerPolicy
 	provider   Provider
+	keyRoutes  keyRoutes
+	ownKeys    error // why the API would not take a key made here
 	hooks      Hooks
 	target     func(*http.Request) string
 	bulkhead   BulkheadPolicy
@@ -82,6 +84,8 @@ func New(cfg Config) (*Transport, error) {
 		target:   cfg.Target,
 	}
 	t.direct, t.plainHTTP2 = traits(t.base)
+	t.keyRoutes, _ = newKeyRoutes(t.provider.KeyRoutes)
+	t.ownKeys = t.provider.refusesOwnKeys()
 	t.targets = newRegistry(t.breaker.MaxCircuits, t.newTarget)
 	t.chain =
 		bulkhead( // at most so many calls in flight per target

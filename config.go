@@ -129,7 +129,16 @@ var reservedHeaders = map[string]bool{
 }
 
 func (p Provider) faults() []error {
-	faults := count("Provider.MaxKeyLength", p.MaxKeyLength)
+	faults := slices.Concat(count("Provider.MinKeyLength", p.MinKeyLength), count("Provider.MaxKeyLength", p.MaxKeyLength))
+	if longest := orDefault(p.MaxKeyLength, defaultMaxKeyLength); longest > 0 && p.MinKeyLength > longest {
+		faults = append(faults, fault("Provider.MinKeyLength (%d) is above MaxKeyLength (%d)", p.MinKeyLength, longest))
+	}
+	if p.KeyOf != nil && (p.NoKeys || p.KeyHeader != "" || p.QuoteKey) {
+		faults = append(faults, fault("Provider.KeyOf finds the key outside of a header: NoKeys, KeyHeader and QuoteKey contradict it"))
+	}
+	if _, err := newKeyRoutes(p.KeyRoutes); err != nil {
+		faults = append(faults, err)
+	}
 	for name, header := range map[string]string{"KeyHeader": p.KeyHeader, "ReplayHeader": p.ReplayHeader} {
 		if header != "" && !isToken(header) {
 			faults = append(faults, fault("Provider.%s %q is no valid header name", name, header))

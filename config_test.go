@@ -59,6 +59,15 @@ func TestConfigRefusesContradictions(t *testing.T) {
 		"KeyHeader":               {Config{Provider: Provider{KeyHeader: "Idem Key"}}, `Provider.KeyHeader "Idem Key"`},
 		"ReplayHeader":            {Config{Provider: Provider{ReplayHeader: "a:b"}}, `Provider.ReplayHeader "a:b"`},
 		"MaxKeyLength":            {Config{Provider: Provider{MaxKeyLength: -1}}, "Provider.MaxKeyLength is -1"},
+		"MinKeyLength":            {Config{Provider: Provider{MinKeyLength: -1}}, "Provider.MinKeyLength is -1"},
+		"MinKeyLength above":      {Config{Provider: Provider{MinKeyLength: 20, MaxKeyLength: 10}}, "Provider.MinKeyLength (20) is above MaxKeyLength (10)"},
+		"MinKeyLength above 255":  {Config{Provider: Provider{MinKeyLength: 256}}, "Provider.MinKeyLength (256) is above MaxKeyLength (255)"},
+		"KeyRoutes, no path":      {Config{Provider: Provider{KeyRoutes: []string{"POST /a"}}}, `Provider.KeyRoutes has "POST /a"`},
+		"KeyRoutes, bad":          {Config{Provider: Provider{KeyRoutes: []string{"/a/{"}}}, "Provider.KeyRoutes: "},
+		"KeyRoutes, twice":        {Config{Provider: Provider{KeyRoutes: []string{"/a", "/a"}}}, "Provider.KeyRoutes: "},
+		"KeyOf, NoKeys":           {Config{Provider: Provider{KeyOf: noKey, NoKeys: true}}, "Provider.KeyOf"},
+		"KeyOf, KeyHeader":        {Config{Provider: Provider{KeyOf: noKey, KeyHeader: "K"}}, "Provider.KeyOf"},
+		"KeyOf, QuoteKey":         {Config{Provider: Provider{KeyOf: noKey, QuoteKey: true}}, "Provider.KeyOf"},
 		"KeyMethods":              {Config{Provider: Provider{KeyMethods: []string{"GET"}}}, `Provider.KeyMethods has "GET"`},
 		"KeyMethods, lower case":  {Config{Provider: Provider{KeyMethods: []string{"post"}}}, `Provider.KeyMethods has "post"`},
 		"reserved KeyHeader":      {Config{Provider: Provider{KeyHeader: "host"}}, `Provider.KeyHeader "host"`},
@@ -139,7 +148,8 @@ func TestZeroMeansTheDefault(t *testing.T) {
 		ConsecutiveFailures: 10, FailureRatio: 0.5, MinRequests: 20, Window: time.Minute, OpenFor: 2 * time.Second, Probes: 1, MaxCircuits: 4096,
 	}, tr.breaker)
 	assert.Equal(t, Provider{
-		KeyHeader: "Idempotency-Key", KeyMethods: []string{"POST", "PATCH"}, MaxKeyLength: 255, KeyWindow: 24 * time.Hour, ReplayHeader: "Idempotent-Replayed",
+		KeyHeader: "Idempotency-Key", KeyMethods: []string{"POST", "PATCH"}, MinKeyLength: 1, MaxKeyLength: 255, KeyWindow: 24 * time.Hour,
+		ReplayHeader: "Idempotent-Replayed",
 	}, tr.provider)
 }
 
@@ -179,3 +189,5 @@ func TestBaseWithConnectTimeoutIsCloned(t *testing.T) {
 	assert.Zero(t, given.TLSHandshakeTimeout)
 	assert.Nil(t, given.DialContext)
 }
+
+func noKey(*http.Request) (string, error) { return "", nil }

@@ -24,8 +24,6 @@ const clockSkew = 5 * time.Minute
 // NewIdempotencyKey returns a random UUID, version 4 (RFC 9562). Safe for concurrent use.
 func NewIdempotencyKey() string { return newKey() }
 
-const uuidLength = 36
-
 // newKey makes a version 4 UUID by way of crypto/rand, which can't fail, and so without uuid.NewRandom's error.
 func newKey() string {
 	var id uuid.UUID

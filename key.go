@@ -7,6 +7,23 @@ import (
 	"strings"
 )
 
+// keyIn is the key that the request carries, and how it stands in the key header. given tells that there is nothing to add:
+// a key, a header without a value, or a key's place elsewhere.
+func (p *Provider) keyIn(req *http.Request) (key, wire string, given bool, err error) {
+	switch {
+	case p.NoKeys:
+		return "", "", false, nil
+	case p.KeyOf == nil:
+		return headerKey(req.Header, p)
+	case req.URL == nil || !isWrite(methodOf(req)):
+		return "", "", true, nil
+	}
+	if key, err = p.KeyOf(req); err != nil {
+		err = why(ErrInvalidKey, "%v", err)
+	}
+	return key, "", true, err
+}
+
 // headerKey is the key that the caller or an SDK set, found under any spelling of the header's name. given tells a header
 // without a value, which means no key, from no header at all.
 func headerKey(h http.Header, p *Provider) (key, wire string, given bool, err error) {
@@ -27,6 +44,31 @@ func headerKey(h http.Header, p *Provider) (key, wire string, given bool, err er
 	}
 	key, err = unquoteKey(values[0], p.QuoteKey)
 	return key, values[0], given, err
+}
+
+// acceptKey refuses what the API would not take as a key.
+func (p *Provider) acceptKey(key string) error {
+	if err := checkKey(key, p.MaxKeyLength); err != nil {
+		return err
+	}
+	if len(key) < p.MinKeyLength {
+		return why(ErrInvalidKey, "it has %d characters, and at least %d are needed", len(key), p.MinKeyLength)
+	}
+	if p.CheckKey == nil {
+		return nil
+	}
+	if err := p.CheckKey(key); err != nil {
+		return why(ErrInvalidKey, "%v", err)
+	}
+	return nil
+}
+
+// refusesOwnKeys says why the API would not take a key made here.
+func (p *Provider) refusesOwnKeys() error {
+	if err := p.acceptKey(newKey()); err != nil {
+		return why(ErrInvalidKey, "a key made here would be refused, so give one: %s", err.(*because).detail)
+	}
+	return nil
 }
 
 // checkKey refuses what must not be sent as a key.
@@ -56,6 +98,14 @@ func looksLikeEmail(s string) bool {
 	}
 	top := domain[dot+1:]
 	return len(top) >= 2 && strings.Trim(strings.ToLower(top), "abcdefghijklmnopqrstuvwxyz") == ""
+}
+
+// wireKey is the key as it stands in the header; empty where no header carries it.
+func (p *Provider) wireKey(key string) string {
+	if p.KeyOf != nil {
+		return ""
+	}
+	return quoteKey(key, p.QuoteKey)
 }
 
 // quoteKey writes a key as the String of RFC 9651 that the IETF draft asks for.

@@ -3,6 +3,7 @@ package outbound
 import (
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -13,21 +14,39 @@ type Provider struct {
 	Name string
 	// KeyHeader is the header that carries the key. Default: "Idempotency-Key".
 	KeyHeader string
+	// KeyOf finds the key where an API takes it elsewhere: in a member of the body, a form field, the query. Empty: this
+	// request has none. No header carries a key then, and none is made: an action's key must already be in the request. It is
+	// asked about each write, on the caller's goroutine, must be safe for concurrent use, and must read a body through
+	// GetBody only. Its error refuses the call with ErrInvalidKey and is printed there. Default: nil, KeyHeader.
+	KeyOf func(*http.Request) (string, error)
 	// QuoteKey sends the key as a quoted string, as draft-ietf-httpapi-idempotency-key-header asks. Default: raw, as every
 	// large provider documents it. Reports and actions hold the key unquoted.
 	QuoteKey bool
 	// KeyMethods are the methods on which the API honours a key. Default: POST and PATCH. A method that is no write (GET,
 	// HEAD, OPTIONS, TRACE) is refused by New.
 	KeyMethods []string
+	// KeyRoutes are the paths on which the API honours a key, as patterns of http.ServeMux without method and host:
+	// "/payments", "/payments/{id}/refunds". On any other path a key protects nothing: none is made, and a write is repeated
+	// as if it had none. Default: nil, every path.
+	KeyRoutes []string
+	// MinKeyLength is the shortest key, in bytes, without the quotes. Default: 1. Negative: refused by New.
+	MinKeyLength int
 	// MaxKeyLength is the longest key, in bytes, without the quotes. Default: 255. Negative: refused by New. A key made
 	// here has 36.
 	MaxKeyLength int
+	// CheckKey refuses keys of the wrong form, before anything is sent: its error is printed with ErrInvalidKey, so it
+	// should not quote the key. It must be safe for concurrent use. Default: nil, any visible ASCII.
+	CheckKey func(key string) error
 	// KeyWindow is how long the API remembers a key, counted from Action.Started. After it nothing is sent: the same key
 	// would act again. It covers the coming attempt's timeout. Default: 24 h. Negative: no limit.
 	KeyWindow time.Duration
 	// NoKeys says that the API ignores keys. None is sent, not even one that the caller set in KeyHeader, and a write
 	// other than PUT and DELETE is repeated only where it was not sent or was refused with 429.
 	NoKeys bool
+	// AllowDuplicates lets a write that no key protects be repeated although it may have been done: you accept that the
+	// work is done, and paid for, twice. For APIs where that costs little, such as a generated text. Default: false, such a
+	// write is repeated only where it was not sent or was refused with 429.
+	AllowDuplicates bool
 	// ReplayHeader is the header whose value "true" marks a stored answer to an earlier request with the same key.
 	// Default: "Idempotent-Replayed".
 	ReplayHeader string
@@ -56,8 +75,8 @@ type Next uint8
 const (
 	// NextDefault leaves it to the hints and the retry table.
 	NextDefault Next = iota
-	// NextRetry asks for another attempt, within the limits of RetryPolicy. A write that may not be repeated (no key, and
-	// not PUT or DELETE) is repeated only together with SaysRejected.
+	// NextRetry asks for another attempt, within the limits of RetryPolicy. A write that may not be repeated (no key, not
+	// PUT or DELETE, no AllowDuplicates) is repeated only together with SaysRejected.
 	NextRetry
 	// NextStop makes this the last attempt.
 	NextStop
@@ -88,22 +107,55 @@ func (s Says) outcome() Outcome {
 	}
 }
 
+const defaultMaxKeyLength = 255
+
 // withDefaults fills what was left unset; a negative KeyWindow becomes 0, no limit.
 func (p Provider) withDefaults() Provider {
 	p.KeyHeader = http.CanonicalHeaderKey(orDefault(p.KeyHeader, "Idempotency-Key"))
 	p.ReplayHeader = http.CanonicalHeaderKey(orDefault(p.ReplayHeader, "Idempotent-Replayed"))
-	p.MaxKeyLength = orDefault(p.MaxKeyLength, 255)
+	p.MinKeyLength = orDefault(p.MinKeyLength, 1)
+	p.MaxKeyLength = orDefault(p.MaxKeyLength, defaultMaxKeyLength)
 	p.KeyWindow = max(orDefault(p.KeyWindow, 24*time.Hour), 0)
 	if len(p.KeyMethods) == 0 {
 		p.KeyMethods = []string{http.MethodPost, http.MethodPatch}
 	}
-	p.KeyMethods = slices.Clone(p.KeyMethods)
+	p.KeyMethods, p.KeyRoutes = slices.Clone(p.KeyMethods), slices.Clone(p.KeyRoutes)
 	return p
 }
 
-// honoursKey reports whether a request with this method carries a key that counts.
-func (p *Provider) honoursKey(method string) bool {
-	return !p.NoKeys && slices.Contains(p.KeyMethods, method)
+// honoursKey reports whether a key would count for this request.
+func (t *Transport) honoursKey(req *http.Request) bool {
+	p := &t.provider
+	return !p.NoKeys && slices.Contains(p.KeyMethods, methodOf(req)) && (len(p.KeyRoutes) == 0 || t.keyRoutes.match(req))
+}
+
+// keyRoutes are Provider.KeyRoutes.
+type keyRoutes struct{ mux *http.ServeMux }
+
+// keyRoute marks what a pattern matched; for a path that is not clean a ServeMux answers with a handler of its own.
+type keyRoute struct{ http.Handler }
+
+// newKeyRoutes reads the patterns; a ServeMux panics at one that it does not understand.
+func newKeyRoutes(patterns []string) (routes keyRoutes, err error) {
+	routes = keyRoutes{http.NewServeMux()}
+	defer func() {
+		if problem := recover(); problem != nil {
+			err = fault("Provider.KeyRoutes: %v", problem)
+		}
+	}()
+	for _, pattern := range patterns {
+		if !strings.HasPrefix(pattern, "/") {
+			return routes, fault("Provider.KeyRoutes has %q: a pattern begins with a slash; methods stand in KeyMethods", pattern)
+		}
+		routes.mux.Handle(pattern, keyRoute{http.NotFoundHandler()})
+	}
+	return routes, nil
+}
+
+func (r keyRoutes) match(req *http.Request) bool {
+	handler, _ := r.mux.Handler(req)
+	_, ok := handler.(keyRoute)
+	return ok
 }
 
 func orDefault[T comparable](v, otherwise T) T {
