@@ -64,9 +64,9 @@ func uniform(limit time.Duration) time.Duration {
 }
 
 // spread adds to a server's hint what keeps the clients that got the same one from coming back as one blow: the larger of
-// this retry's backoff and a draw from a fifth of the hint.
+// this retry's backoff and a draw from a third of the hint.
 func spread(hint, backoff time.Duration) time.Duration {
-	extra := max(backoff, uniform(hint/5))
+	extra := max(backoff, uniform(hint/3))
 	if hint > math.MaxInt64-extra {
 		return math.MaxInt64
 	}

@@ -119,14 +119,14 @@ func TestMalformedHintIsNoHint(t *testing.T) {
 	}
 }
 
-// TestSpreadNeverShortens: a wait with a hint is never below it, and at most the larger of backoff and a fifth above it.
+// TestSpreadNeverShortens: a wait with a hint is never below it, and at most the larger of backoff and a third of it above.
 func TestSpreadNeverShortens(t *testing.T) {
 	for _, hint := range []time.Duration{1, time.Millisecond, 3 * time.Second, time.Hour, math.MaxInt64 - 1, math.MaxInt64} {
 		for _, backoff := range []time.Duration{0, time.Second, math.MaxInt64} {
 			for range 100 {
 				wait := spread(hint, backoff)
 				require.GreaterOrEqual(t, wait, hint)
-				if most := max(backoff, hint/5); hint < math.MaxInt64-most {
+				if most := max(backoff, hint/3); hint < math.MaxInt64-most {
 					require.LessOrEqual(t, wait, hint+most)
 					require.GreaterOrEqual(t, wait, hint+backoff)
 				}

@@ -199,6 +199,7 @@ type admission struct {
 	generation uint64
 	admitted   time.Time
 	state      atomic.Uint32
+	yielded    atomic.Bool // it was a probe, and is overtaken
 }
 
 const (
@@ -249,6 +250,7 @@ func (a *admission) yield() bool {
 	if !a.state.CompareAndSwap(admitted, overtaken) {
 		return false
 	}
+	a.yielded.Store(true)
 	a.done(errNeutral)
 	return true
 }
@@ -396,10 +398,10 @@ type BreakerPolicy struct {
 	// AttemptTimeout where that is longer. Negative: off, only ConsecutiveFailures counts.
 	Window time.Duration
 	// OpenFor is how long an open circuit refuses before it lets probes through, give or take a quarter, drawn once per
-	// circuit. Default: 2 s: short and spread recovers fastest. Negative: refused by New.
+	// circuit. Default: 1.25 s: short and spread recovers fastest. Negative: refused by New.
 	OpenFor time.Duration
 	// Probes is how many attempts a half-open circuit lets through, and how many must succeed to close it. A probe that takes
-	// longer than OpenFor lets the next one through; its success still counts. Default: 1. Negative: refused by New.
+	// longer than OpenFor lets the next one through; its success still counts. One that fails is not repeated. Default: 1. Negative: refused by New.
 	Probes int
 	// SlowCall is how long an attempt may take, until its reply is in, before it counts as a failure. Default and negative: off.
 	SlowCall time.Duration

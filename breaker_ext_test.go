@@ -586,3 +586,52 @@ func TestSlowProbeIsOvertaken(t *testing.T) {
 		assert.Equal(t, until, tr.Circuits()[0].NextProbe)
 	})
 }
+
+// TestAFailedProbeIsNotRepeated, not even one that was overtaken and fails when the circuit is closed again: after a silent
+// outage of a whole fleet those would come on top of all that is new.
+func TestAFailedProbeIsNotRepeated(t *testing.T) {
+	for name, row := range map[string]struct {
+		late    step
+		hits    int
+		outcome outbound.Outcome
+		stopped error
+	}{
+		"timeout":    {slowly(time.Hour, answers(201)), 1, outbound.OutcomeUnknown, outbound.ErrCircuitOpen},
+		"503":        {slowly(20*time.Second, answers(503)), 1, outbound.OutcomeUnknown, outbound.ErrCircuitOpen},
+		"429":        {slowly(20*time.Second, answers(429)), 2, outbound.OutcomeSucceeded, nil},
+		"in the end": {slowly(20*time.Second, answers(201)), 1, outbound.OutcomeSucceeded, nil},
+	} {
+		bubble(t, func(t *testing.T) {
+			probe := playing(row.late, answers(201))
+			base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+				switch req.URL.Path {
+				case "/down":
+					return answers(500)(req)
+				case "/probe":
+					return probe.RoundTrip(req)
+				}
+				return answers(200)(req)
+			})
+			tr := newTransport(t, outbound.Config{
+				Base: base, AttemptTimeout: time.Minute, TotalTimeout: 5 * time.Minute,
+				Breaker: outbound.BreakerPolicy{ConsecutiveFailures: 1, OpenFor: 4 * time.Second},
+			})
+			_, _ = get(t, tr, "https://api.test/down")
+			time.Sleep(6 * time.Second)
+			reports := make(chan outbound.Report, 1)
+			go func() {
+				resp, err := send(tr, newRequest(t, t.Context(), http.MethodPost, "https://api.test/probe", "x"))
+				r, _ := outbound.ReportOf(resp, err)
+				reports <- r
+			}()
+			time.Sleep(6 * time.Second)
+			_, err := get(t, tr, "https://api.test/up")
+			require.NoError(t, err, name)
+			require.Equal(t, outbound.CircuitClosed, stateOf(tr), name)
+			r := <-reports
+			assert.Equal(t, row.outcome, r.Outcome, name)
+			assert.ErrorIs(t, r.Stopped, row.stopped, name)
+			assert.Equal(t, row.hits, probe.hits(), name)
+		})
+	}
+}

@@ -27,7 +27,7 @@ func (p BreakerPolicy) withDefaults(window time.Duration) BreakerPolicy {
 	p.FailureRatio = orDefault(p.FailureRatio, 0.5)
 	p.MinRequests = orDefault(p.MinRequests, 20)
 	p.Window = min(window, unlimited/4)
-	p.OpenFor = min(orDefault(p.OpenFor, 2*time.Second), unlimited/2)
+	p.OpenFor = min(orDefault(p.OpenFor, 1250*time.Millisecond), unlimited/2)
 	p.Probes = orDefault(p.Probes, 1)
 	p.SlowCall = max(p.SlowCall, 0)
 	p.MaxCircuits = orDefault(p.MaxCircuits, 4096)

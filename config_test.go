@@ -145,7 +145,7 @@ func TestZeroMeansTheDefault(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, RetryPolicy{MaxAttempts: 4, Backoff: FullJitter{}, Budget: BudgetPolicy{Ratio: 0.1, Burst: 10}, MaxRetryAfter: time.Minute}, tr.retry)
 	assert.Equal(t, BreakerPolicy{
-		ConsecutiveFailures: 10, FailureRatio: 0.5, MinRequests: 20, Window: time.Minute, OpenFor: 2 * time.Second, Probes: 1, MaxCircuits: 4096,
+		ConsecutiveFailures: 10, FailureRatio: 0.5, MinRequests: 20, Window: time.Minute, OpenFor: 1250 * time.Millisecond, Probes: 1, MaxCircuits: 4096,
 	}, tr.breaker)
 	assert.Equal(t, Provider{
 		KeyHeader: "Idempotency-Key", KeyMethods: []string{"POST", "PATCH"}, MinKeyLength: 1, MaxKeyLength: 255, KeyWindow: 24 * time.Hour,

@@ -702,5 +702,5 @@ func hostileHint(t *testing.T, value string, want, own time.Duration) {
 		assert.Equal(t, own, r.Attempts[1].Wait)
 		return
 	}
-	assert.Equal(t, want+own, r.Attempts[1].Wait, "the hint and our own wait, which is above a fifth of it")
+	assert.Equal(t, want+own, r.Attempts[1].Wait, "the hint and our own wait, which is above a third of it")
 }

@@ -364,7 +364,7 @@ func (p *process) checkWaits(r outbound.Report) error {
 				{"Retry-After", "1"}: time.Second, {"Retry-After", "7.5"}: 7500 * time.Millisecond, {"Retry-After-Ms", "250"}: 250 * time.Millisecond,
 			}[f.hint]
 			if hinting(f.kind) {
-				low, high = hint, hint+max(backoffCap, hint/5)
+				low, high = hint, hint+max(backoffCap, hint/3)
 			}
 		}
 		if w.wait < low || w.wait > high {

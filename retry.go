@@ -242,6 +242,9 @@ func (c *call) forbidWait(a *attempt, wait time.Duration) error {
 	if until := c.openUntil(now); !until.IsZero() {
 		return &CircuitOpenError{Target: c.target.name, State: CircuitOpen, NextProbe: until}
 	}
+	if a.yielded.Load() && a.health() == failing {
+		return why(ErrCircuitOpen, "the attempt was a probe, and a probe that fails is not repeated")
+	}
 	return c.spend(a, now)
 }
 
