@@ -64,7 +64,6 @@ const (
 // launch starts the attempt's context and timer.
 func (a *attempt) launch() {
 	c := a.call
-	a.start = time.Now()
 	a.ctx, a.cancel = context.WithCancelCause(c.ctx)
 	a.limit = ErrAttemptTimeout
 	left := unlimited

@@ -76,13 +76,13 @@ func spread(hint, backoff time.Duration) time.Duration {
 // retryHint is how long the reply asks to wait. The first header that parses speaks; ok is false where none does. A hint of
 // zero, or of a moment that is past, is zero.
 func retryHint(h http.Header, now time.Time) (hint time.Duration, ok bool) {
-	if hint, ok = parseDecimal(h.Get("Retry-After-Ms"), time.Millisecond); ok {
+	if hint, ok = parseDecimal(first(h, "Retry-After-Ms"), time.Millisecond); ok {
 		return hint, true
 	}
-	if hint, ok = parseDecimal(h.Get("X-Ms-Retry-After-Ms"), time.Millisecond); ok {
+	if hint, ok = parseDecimal(first(h, "X-Ms-Retry-After-Ms"), time.Millisecond); ok {
 		return hint, true
 	}
-	value := h.Get("Retry-After")
+	value := first(h, "Retry-After")
 	if value == "" {
 		return 0, false // the usual case; a date that does not parse costs an error for each layout
 	}
@@ -98,7 +98,7 @@ func retryHint(h http.Header, now time.Time) (hint time.Duration, ok bool) {
 
 // replyTime is the server's clock, so that a date is right whatever ours says; ours where the reply has no date.
 func replyTime(h http.Header, now time.Time) time.Time {
-	if date, err := http.ParseTime(h.Get("Date")); err == nil {
+	if date, err := http.ParseTime(first(h, "Date")); err == nil {
 		return date
 	}
 	return now

@@ -145,12 +145,12 @@ func (c *call) streams(resp *http.Response) bool {
 }
 
 func mediaType(resp *http.Response) string {
-	media, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
+	media, _, _ := strings.Cut(first(resp.Header, "Content-Type"), ";")
 	return strings.ToLower(strings.TrimSpace(media))
 }
 
 // handOver gives the reply to the caller, and the attempt its last phase.
-func (a *attempt) handOver() *http.Response {
+func (a *attempt) handOver(now time.Time) *http.Response {
 	c, resp := a.call, a.resp
 	resp.Request = &c.handed
 	a.handed.Store(true)
@@ -172,15 +172,15 @@ func (a *attempt) handOver() *http.Response {
 		resp.Body = replyBody{a}
 	default:
 		resp.Body = replyBody{a}
-		a.beginReading()
+		a.beginReading(now)
 	}
 	return resp
 }
 
 // beginReading starts the phase in which the caller reads, bound by the total timeout. A good answer's verdict waits for
 // the body's end, at most until the attempt timeout.
-func (a *attempt) beginReading() {
-	now, limit := time.Now(), a.call.limits.attempt
+func (a *attempt) beginReading(now time.Time) {
+	limit := a.call.limits.attempt
 	if a.health() != healthy {
 		a.book(a.health())
 	}

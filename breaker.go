@@ -210,8 +210,7 @@ const (
 
 // admit asks for a place. A refusal is written to the error that the caller provides. The zero admission, of no circuit, books
 // nothing.
-func (c *circuit) admit(into *admission, refusal *CircuitOpenError) error {
-	now := time.Now()
+func (c *circuit) admit(into *admission, now time.Time, refusal *CircuitOpenError) error {
 	done, err := c.breaker.Allow()
 	if errors.Is(err, gobreaker.ErrTooManyRequests) && c.overtake(now) {
 		done, err = c.breaker.Allow()
@@ -414,7 +413,7 @@ type BreakerPolicy struct {
 func guard(next layer) layer {
 	return func(a *attempt) {
 		if c := a.call.circuit(); c != nil {
-			if a.refused = c.admit(&a.admission, &a.call.refusal); a.refused != nil {
+			if a.refused = c.admit(&a.admission, a.start, &a.call.refusal); a.refused != nil {
 				a.refuse()
 				return
 			}

@@ -3,7 +3,6 @@ package outbound
 import (
 	"context"
 	"net/http"
-	"net/url"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -14,7 +13,7 @@ import (
 type call struct {
 	t      *Transport
 	req    *http.Request // the caller's, only read
-	url    url.URL       // as it was at the start
+	place  place         // as it was at the start
 	method string
 	ctx    context.Context // the caller's, marked as ours
 	above  context.Context // that of the call in whose attempt this one is made, a token refresh say; nil for none
@@ -103,13 +102,13 @@ func WithOverride(ctx context.Context, o Override) context.Context {
 	return context.WithValue(ctx, overrideKey{}, o)
 }
 
-func newCall(t *Transport, req *http.Request) *call {
-	c := &call{t: t, req: req, method: methodOf(req), start: time.Now()}
+func newCall(t *Transport, req *http.Request, now time.Time) *call {
+	c := &call{t: t, req: req, method: methodOf(req), start: now}
 	if !isToken(c.method) {
 		c.method = "INVALID" // it may be anything, so it is not repeated in a report
 	}
 	if req.URL != nil {
-		c.url = *req.URL
+		c.place = placeOf(req.URL)
 	}
 	c.write = isWrite(c.method)
 	c.replayable = !hasBody(req) || req.GetBody != nil
@@ -118,13 +117,13 @@ func newCall(t *Transport, req *http.Request) *call {
 
 // open settles what is sent and within which limits. With an error nothing may be sent; the call is good for a report all
 // the same.
-func (c *call) open() error {
+func (c *call) open(now time.Time) error {
 	ctx := c.req.Context()
 	if outer := callFrom(ctx); outer != nil && outer.inBase.Load() {
 		c.above = outer.req.Context()
 	}
 	c.limits = c.limitsInForce()
-	if err := c.identify(); err != nil {
+	if err := c.identify(now); err != nil {
 		return err
 	}
 	if err := c.callerCause(); err != nil {
@@ -153,9 +152,9 @@ func (c *call) circuit() *circuit {
 }
 
 // aim finds the call's target and counts the call there, which keeps the target in the registry.
-func (c *call) aim() {
+func (c *call) aim(now time.Time) {
 	for {
-		t := c.t.targetOf(c.req, time.Now())
+		t := c.t.targetOf(c.req, now)
 		if t == nil {
 			return
 		}
@@ -205,7 +204,7 @@ func (l limits) changedBy(o Override) limits {
 
 // identify says which action this is: the one that a redirect goes on with, the one in the context, one that the caller or
 // an SDK named in the header, or a new one. It refuses what must not be sent.
-func (c *call) identify() error {
+func (c *call) identify(now time.Time) error {
 	given, wire, present, keyErr := c.t.provider.keyIn(c.req)
 	prev := c.hopOf()
 	if prev == nil {
@@ -224,10 +223,10 @@ func (c *call) identify() error {
 	if err := validate(c.req, keyHeader); err != nil {
 		return err
 	}
-	if err := c.overtime(0); err != nil {
+	if err := c.overtime(now, 0); err != nil {
 		return err
 	}
-	c.aim()
+	c.aim(now)
 	if !c.write {
 		return nil
 	}
@@ -236,10 +235,10 @@ func (c *call) identify() error {
 		return keyErr
 	}
 	if prev != nil {
-		return c.goOn(prev, given)
+		return c.goOn(prev, given, now)
 	}
 	if c.action != nil {
-		return c.useAction(given)
+		return c.useAction(given, now)
 	}
 	return c.chooseKey(given, wire, present)
 }
@@ -289,7 +288,7 @@ func (c *call) inherit(prev *call) {
 }
 
 // goOn continues an action at the place that its redirect named.
-func (c *call) goOn(prev *call, given string) error {
+func (c *call) goOn(prev *call, given string, now time.Time) error {
 	if given != "" && given != prev.key {
 		return why(ErrInvalidKey, "the redirected request carries another key than the action's")
 	}
@@ -297,11 +296,11 @@ func (c *call) goOn(prev *call, given string) error {
 	if c.action != nil && !c.replayable {
 		return why(ErrBodyNotReplayable, "an action needs a body that can be read again")
 	}
-	if err := c.overtime(0); err != nil {
+	if err := c.overtime(now, 0); err != nil {
 		return err
 	}
 	scheme, host := normalOrigin(c.req.URL)
-	prevScheme, prevHost := normalOrigin(&prev.url)
+	prevScheme, prevHost := normalOrigin(prev.place.url())
 	if c.standing.maybe && (scheme != prevScheme || host != prevHost) {
 		return why(ErrNotRetryable, "the write may have been done at %s, and is not repeated at %s", prevHost, host)
 	}
@@ -309,7 +308,7 @@ func (c *call) goOn(prev *call, given string) error {
 }
 
 // useAction takes the key from the action in the context, after every check that could refuse it.
-func (c *call) useAction(given string) error {
+func (c *call) useAction(given string, now time.Time) error {
 	a, p := c.action, &c.t.provider
 	c.standing = begin(true, a.fresh())
 	if err := p.acceptKey(a.Key); err != nil {
@@ -321,7 +320,7 @@ func (c *call) useAction(given string) error {
 	if given == "" && p.KeyOf != nil && c.honoured {
 		return why(ErrInvalidKey, "the request does not carry the action's key")
 	}
-	if now := time.Now(); expired(a.Started, now, c.longestAttempt(now), p.KeyWindow) {
+	if expired(a.Started, now, c.longestAttempt(now), p.KeyWindow) {
 		c.standing = begin(true, false)
 		return why(ErrKeyExpired, "the action started at %s, and keys count for %v", a.Started.Format(time.RFC3339), p.KeyWindow)
 	}

@@ -115,9 +115,10 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if outer := callFrom(req.Context()); outer != nil && outer.covers(req) {
 		return t.passThrough(req)
 	}
-	c := newCall(t, req)
+	now := time.Now()
+	c := newCall(t, req, now)
 	defer c.cleanUp()
-	if err := c.open(); err != nil {
+	if err := c.open(now); err != nil {
 		return nil, c.fail(err)
 	}
 	return t.chain(c)
@@ -182,7 +183,7 @@ func (t *Transport) newTarget(name string) *target {
 // covers reports whether this request is the one that a chain above is just sending: then the retries, the key, the deadline
 // and the judging are that chain's, and 4 times 4 attempts do not become 16.
 func (c *call) covers(req *http.Request) bool {
-	if !c.inBase.Load() || methodOf(req) != c.method || req.URL == nil || req.URL.String() != c.url.String() {
+	if !c.inBase.Load() || methodOf(req) != c.method || req.URL == nil || req.URL.String() != c.req.URL.String() {
 		return false
 	}
 	_, wire, _, err := headerKey(req.Header, &c.t.provider)

@@ -170,6 +170,14 @@ func (c *call) prepareHeader() {
 	}
 }
 
+// first is Header.Get for a name in canonical form, which it does not look for again.
+func first(h http.Header, canonical string) string {
+	if values := h[canonical]; len(values) > 0 {
+		return values[0]
+	}
+	return ""
+}
+
 // deleteHeader removes a header under every spelling.
 func deleteHeader(h http.Header, name string) {
 	for spelled := range h {

@@ -41,7 +41,7 @@ type Provider struct {
 	// would act again. It covers the coming attempt's timeout. Default: 24 h. Negative: no limit.
 	KeyWindow time.Duration
 	// NoKeys says that the API ignores keys. None is sent, not even one that the caller set in KeyHeader, and a write
-	// other than PUT and DELETE is repeated only where it was not sent or was refused with 429.
+	// other than PUT and DELETE is repeated only where it was not sent or was refused with 429, but see AllowDuplicates.
 	NoKeys bool
 	// AllowDuplicates lets a write that no key protects be repeated although it may have been done: you accept that the
 	// work is done, and paid for, twice. For APIs where that costs little, such as a generated text. Default: false, such a

@@ -134,5 +134,16 @@ func safeURL(u *url.URL) string {
 	if u == nil {
 		return ""
 	}
-	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
+	return placeOf(u).String()
 }
+
+// place is what may be said of a URL.
+type place struct{ scheme, host, path, rawPath string }
+
+func placeOf(u *url.URL) place { return place{u.Scheme, u.Host, u.Path, u.RawPath} }
+
+func (p place) url() *url.URL {
+	return &url.URL{Scheme: p.scheme, Host: p.host, Path: p.path, RawPath: p.rawPath}
+}
+
+func (p place) String() string { return p.url().String() }

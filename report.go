@@ -8,13 +8,13 @@ import (
 )
 
 // end closes the ledger. What is claimed from here on changes only where the reply breaks while it is read.
-func (c *call) end(stop error) {
+func (c *call) end(stop error, now time.Time) {
 	c.unreserve()
 	c.stopped = stop
-	c.elapsed = time.Since(c.start)
+	c.elapsed = now.Sub(c.start)
 	c.doubtShared()
 	if open, ok := stop.(*CircuitOpenError); ok && !open.NextProbe.IsZero() {
-		c.hint = max(time.Until(open.NextProbe), 0)
+		c.hint = max(open.NextProbe.Sub(now), 0)
 	}
 	if hook := c.t.hooks.Done; hook != nil {
 		hook(c.req.Context(), c.report())
@@ -25,7 +25,7 @@ func (c *call) end(stop error) {
 // report is the ledger as it stands.
 func (c *call) report() Report {
 	r := Report{
-		Method: c.method, URL: safeURL(&c.url),
+		Method: c.method, URL: c.place.String(),
 		Outcome:        c.standing.outcome,
 		IdempotencyKey: c.key,
 		Attempts:       c.told(c.attempts),
@@ -46,7 +46,7 @@ func (c *call) told(attempts []Attempt) []Attempt {
 	attempts = slices.Clone(attempts)
 	for i := range attempts {
 		if attempts[i].URL == "" {
-			attempts[i].URL = safeURL(&c.url)
+			attempts[i].URL = c.place.String()
 		}
 	}
 	return attempts

@@ -63,16 +63,20 @@ func retry(next layer) loop {
 
 // nextAttempt readies an attempt: the caller's own body for the first, a fresh reader for each later one.
 func (c *call) nextAttempt(wait time.Duration) (*attempt, error) {
-	if err := c.overtime(0); err != nil {
+	now := time.Now()
+	if err := c.overtime(now, 0); err != nil {
 		return nil, err // a slow hook, or a total timeout that is over at once
 	}
 	a := &c.initial
 	if c.current != nil {
 		a = new(attempt)
 	}
-	a.call, a.number, a.wait = c, len(c.attempts)+1, wait
+	a.call, a.number, a.wait, a.start = c, len(c.attempts)+1, wait, now
 	if err := a.takeBody(); err != nil {
 		return nil, errBody.causedBy(err)
+	}
+	if a.fresh {
+		a.start = time.Now() // GetBody may have been slow
 	}
 	c.current = a
 	return a, nil
@@ -160,8 +164,8 @@ func retriedByStatus(status int, keyed bool) bool {
 
 // adviceOf reads the headers by which some servers say outright whether to retry; other values are ignored.
 func adviceOf(h http.Header) advice {
-	for _, name := range []string{"X-Should-Retry", "Stripe-Should-Retry"} {
-		switch v := strings.TrimSpace(h.Get(name)); {
+	for _, name := range [...]string{"X-Should-Retry", "Stripe-Should-Retry"} {
+		switch v := strings.TrimSpace(first(h, name)); {
 		case strings.EqualFold(v, "true"):
 			return adviceRetry
 		case strings.EqualFold(v, "false"):
@@ -172,7 +176,7 @@ func adviceOf(h http.Header) advice {
 }
 
 func replayed(h http.Header, name string) bool {
-	return strings.EqualFold(strings.TrimSpace(h.Get(name)), "true")
+	return strings.EqualFold(strings.TrimSpace(first(h, name)), "true")
 }
 
 // judge asks the provider, where it has a say and the answer did not break off.
@@ -236,7 +240,7 @@ func (c *call) forbidWait(a *attempt, wait time.Duration) error {
 	if deadline, ok := c.req.Context().Deadline(); ok && wait >= deadline.Sub(now) {
 		return context.DeadlineExceeded
 	}
-	if err := c.overtime(wait); err != nil {
+	if err := c.overtime(now, wait); err != nil {
 		return err
 	}
 	if until := c.openUntil(now); !until.IsZero() {
@@ -277,9 +281,8 @@ func (c *call) settleBudget(final bool) {
 	c.spent = false
 }
 
-// overtime says why an attempt must not begin after the wait: the action's time is over, or its key's.
-func (c *call) overtime(wait time.Duration) error {
-	now := time.Now()
+// overtime says why an attempt must not begin after the wait: the action's time is over then, or its key's.
+func (c *call) overtime(now time.Time, wait time.Duration) error {
 	if wait >= c.untilDeadline(now) {
 		return ErrTotalTimeout
 	}
@@ -369,16 +372,17 @@ func (c *call) finish(a *attempt, stop error) (*http.Response, error) {
 		return nil, c.fail(stop)
 	}
 	c.last = a
-	resp := a.handOver()
+	now := time.Now()
+	resp := a.handOver(now)
 	a.tell()
-	c.end(stop)
+	c.end(stop, now)
 	return resp, nil
 }
 
 // fail ends the call without a reply.
 func (c *call) fail(stop error) error {
 	c.leave()
-	c.end(stop)
+	c.end(stop, time.Now())
 	c.failure = Error{Report: c.report(), ctxErr: c.req.Context().Err()}
 	return &c.failure
 }
