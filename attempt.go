@@ -161,6 +161,9 @@ func (a *attempt) receive(resp *http.Response, err error) {
 		a.err = errNoReply
 	}
 	if a.resp != nil {
+		if a.resp.Request == nil {
+			a.resp.Request = &a.sent // not every Base says it, and Judge may look
+		}
 		a.readReply()
 	}
 	if a.err != nil {

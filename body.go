@@ -3,6 +3,7 @@ package outbound
 import (
 	"context"
 	"io"
+	"math"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -58,7 +59,7 @@ func (a *attempt) readReply() {
 		a.resp.Body = http.NoBody
 	}
 	a.rest = a.resp.Body
-	a.src = progressing{r: a.rest}
+	a.src = progressing{r: a.rest, left: math.MaxInt}
 	a.stream = a.call.streams(a.resp)
 	if limit := a.readsInside(); limit > 0 {
 		a.readPrefix(limit)
@@ -261,11 +262,16 @@ func (a *attempt) readRest(p []byte) (int, error) {
 // progressing gives up on a reader that gives neither bytes nor an error, time after time.
 type progressing struct {
 	r     io.Reader
-	empty int
+	empty int // how often in a row
+	left  int // how much may still be read; then it ends
 }
 
 func (p *progressing) Read(b []byte) (int, error) {
-	n, err := p.r.Read(b)
+	if p.left == 0 {
+		return 0, io.EOF
+	}
+	n, err := p.r.Read(b[:min(len(b), p.left)])
+	p.left -= n
 	if n > 0 || err != nil || len(b) == 0 {
 		p.empty = 0
 		return n, err
@@ -320,6 +326,12 @@ func (b replyBody) Close() error {
 	return a.rest.Close()
 }
 
+// drain reads what is left, up to limit.
+func (a *attempt) drain(limit int) {
+	a.src.left = max(limit, 0)
+	_, _ = io.Copy(io.Discard, &a.src)
+}
+
 // discard drains and closes a reply that is thrown away for a retry, within bounds, so that its connection is free again
 // before the wait. The drain must not cost the wait its place before the deadline.
 func (a *attempt) discard(wait time.Duration) {
@@ -332,7 +344,7 @@ func (a *attempt) discard(wait time.Duration) {
 		a.phase.Store(phaseDraining)
 		spare := max(a.call.untilDeadline(time.Now())-wait, 0) / 2
 		a.arm(min(drainTimeout, spare))
-		_, _ = io.CopyN(io.Discard, &a.src, int64(max(maxDrained-len(a.prefix), 0)))
+		a.drain(maxDrained - len(a.prefix))
 	}
 	_ = a.rest.Close()
 }

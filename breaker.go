@@ -208,9 +208,8 @@ const (
 	booked                  // the verdict was given
 )
 
-// admit asks for a place. A refusal is written to the error that the caller provides. The zero admission, of no circuit, books
-// nothing.
-func (c *circuit) admit(into *admission, now time.Time, refusal *CircuitOpenError) error {
+// admit asks for a place; without one, the refusal says why. The zero admission, of no circuit, books nothing.
+func (c *circuit) admit(into *admission, now time.Time) (refusal CircuitOpenError, ok bool) {
 	done, err := c.breaker.Allow()
 	if errors.Is(err, gobreaker.ErrTooManyRequests) && c.overtake(now) {
 		done, err = c.breaker.Allow()
@@ -224,17 +223,16 @@ func (c *circuit) admit(into *admission, now time.Time, refusal *CircuitOpenErro
 	}
 	c.changes.deliver(c.hook)
 	if err != nil {
-		return c.refuse(err, refusal)
+		return c.refusal(err), false
 	}
-	return nil
+	return CircuitOpenError{}, true
 }
 
-func (c *circuit) refuse(err error, refusal *CircuitOpenError) error {
-	*refusal = CircuitOpenError{Target: c.target, State: CircuitOpen, NextProbe: c.standing.Load().nextProbe}
+func (c *circuit) refusal(err error) CircuitOpenError {
 	if errors.Is(err, gobreaker.ErrTooManyRequests) {
-		refusal.State, refusal.NextProbe = CircuitHalfOpen, time.Time{}
+		return CircuitOpenError{Target: c.target, State: CircuitHalfOpen}
 	}
-	return refusal
+	return CircuitOpenError{Target: c.target, State: CircuitOpen, NextProbe: c.standing.Load().nextProbe}
 }
 
 // overtake frees the place of a probe that is out for longer than the circuit would have stayed open: else one that a silent
@@ -413,8 +411,8 @@ type BreakerPolicy struct {
 func guard(next layer) layer {
 	return func(a *attempt) {
 		if c := a.call.circuit(); c != nil {
-			if a.refused = c.admit(&a.admission, a.start, &a.call.refusal); a.refused != nil {
-				a.refuse()
+			if refusal, ok := c.admit(&a.admission, a.start); !ok {
+				a.refuse(refusal)
 				return
 			}
 		}
@@ -423,7 +421,9 @@ func guard(next layer) layer {
 }
 
 // refuse ends an attempt that may not be made.
-func (a *attempt) refuse() {
+func (a *attempt) refuse(refusal CircuitOpenError) {
+	a.call.failure = &failure{refusal: refusal}
+	a.refused = &a.call.failure.refusal
 	a.release()
 	if a.fresh {
 		_ = a.body.Close()

@@ -635,3 +635,45 @@ func TestAFailedProbeIsNotRepeated(t *testing.T) {
 		})
 	}
 }
+
+// TestRefusedCallsShareNothing: they take turns with one and the same memory, and no report may show another call's.
+func TestRefusedCallsShareNothing(t *testing.T) {
+	cfg := once(playing(answers(500)), 1)
+	var mu sync.Mutex
+	told := map[string]outbound.Report{}
+	cfg.Hooks.Done = func(_ context.Context, r outbound.Report) {
+		mu.Lock()
+		defer mu.Unlock()
+		told[r.URL] = r
+	}
+	cfg.Breaker.OpenFor = time.Hour
+	tr := newTransport(t, cfg)
+	_, err := get(t, tr, "https://api.test/down")
+	require.NoError(t, err)
+	var all sync.WaitGroup
+	for worker := range 8 {
+		all.Go(func() {
+			for i := range 200 {
+				url := fmt.Sprintf("https://api.test/%d/%d", worker, i)
+				req := newRequest(t, t.Context(), http.MethodPost, url, "x")
+				key := fmt.Sprintf("key-%d-%d", worker, i)
+				if i%2 == 0 {
+					req.Header.Set("Idempotency-Key", key)
+				} else {
+					key = ""
+				}
+				resp, err := send(tr, req)
+				r := reportOf(t, resp, err)
+				var refused *outbound.CircuitOpenError
+				if !assert.ErrorAs(t, err, &refused) || !assert.Equal(t, url, r.URL) || !assert.Equal(t, key, r.IdempotencyKey) || !assert.Empty(t, r.Attempts) {
+					return
+				}
+				mu.Lock()
+				assert.Equal(t, r, told[url])
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	assert.Equal(t, int64(0), int64(tr.Circuits()[0].CallsInFlight))
+}

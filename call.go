@@ -14,6 +14,7 @@ type call struct {
 	t      *Transport
 	req    *http.Request // the caller's, only read
 	place  place         // as it was at the start
+	text   string        // that place, where the call failed
 	method string
 	ctx    context.Context // the caller's, marked as ours
 	above  context.Context // that of the call in whose attempt this one is made, a token refresh say; nil for none
@@ -43,6 +44,7 @@ type call struct {
 	inherited  int        // how many of the attempts earlier hops made
 	retries    int
 	staleUsed  bool
+	pause      *time.Timer // of the waits; nil before the first
 
 	target    *target     // nil: none
 	counted   atomic.Bool // among the target's calls
@@ -62,9 +64,13 @@ type call struct {
 	hint    time.Duration
 	replay  bool
 	last    *attempt // whose reply was handed over
+	failure *failure // what RoundTrip returns without a reply
+}
 
-	failure Error            // what RoundTrip returns without a reply; in the call, likewise
-	refusal CircuitOpenError // why, where the circuit refused
+// failure holds what a refused call returns, in one allocation.
+type failure struct {
+	err     Error
+	refusal CircuitOpenError
 }
 
 // limits are what Config and Override together allow this call; a duration of 0 is off.
@@ -103,16 +109,43 @@ func WithOverride(ctx context.Context, o Override) context.Context {
 }
 
 func newCall(t *Transport, req *http.Request, now time.Time) *call {
-	c := &call{t: t, req: req, method: methodOf(req), start: now}
+	c := t.takeSpare()
+	c.t, c.req, c.method, c.start = t, req, methodOf(req), now
 	if !isToken(c.method) {
 		c.method = "INVALID" // it may be anything, so it is not repeated in a report
 	}
-	if req.URL != nil {
-		c.place = placeOf(req.URL)
+	if place := placeOf(req.URL); place != c.place {
+		c.place, c.text = place, ""
 	}
 	c.write = isWrite(c.method)
 	c.replayable = !hasBody(req) || req.GetBody != nil
 	return c
+}
+
+// takeSpare is a zero call, but for the place of the one that it was before.
+func (t *Transport) takeSpare() *call {
+	if t.spare.Load() != nil {
+		if c := t.spare.Swap(nil); c != nil {
+			return c
+		}
+	}
+	return new(call)
+}
+
+// spareCall keeps one call that was refused, for the next: an open circuit refuses many, and a call is large. Nothing else
+// holds it, as nothing of it was handed to Base, to the caller or to a timer.
+func (c *call) spareCall() {
+	t := c.t
+	*c = call{place: c.place, text: c.text}
+	t.spare.Store(c)
+}
+
+// safeURL is the request's place in a report. It may be asked for at once by many.
+func (c *call) safeURL() string {
+	if c.text != "" {
+		return c.text
+	}
+	return c.place.String()
 }
 
 // open settles what is sent and within which limits. With an error nothing may be sent; the call is good for a report all

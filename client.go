@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"sync/atomic"
 	"time"
 )
 
@@ -62,6 +63,7 @@ type Transport struct {
 	bulkhead   BulkheadPolicy
 	targets    *registry
 	chain      loop
+	spare      atomic.Pointer[call] // a refused call that the next one can be
 }
 
 var _ http.RoundTripper = (*Transport)(nil)
@@ -131,6 +133,9 @@ func (c *call) cleanUp() {
 		_ = c.req.Body.Close()
 	}
 	if c.returned {
+		if c.failure != nil && c.header == nil {
+			c.spareCall()
+		}
 		return
 	}
 	if c.current != nil {

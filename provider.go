@@ -52,7 +52,7 @@ type Provider struct {
 	ReplayHeader string
 	// Judge is the API's own reading of an answer; it comes before all other rules. It sees the first 64 KiB of the body of
 	// an answer outside 2xx, or the whole body of an answer that is read inside the attempt; nil of any other. The body
-	// stays readable for the caller. It is not asked about an answer whose body broke off before that. It is called on the
+	// stays readable for the caller, and the response's Request is what was sent. It is not asked about an answer whose body broke off before that. It is called on the
 	// caller's goroutine, must be safe for concurrent use, and must neither read nor keep the response's Body. Default: nil.
 	Judge func(resp *http.Response, body []byte) Verdict
 }

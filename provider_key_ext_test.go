@@ -202,3 +202,20 @@ func TestAllowDuplicates(t *testing.T) {
 		})
 	}
 }
+
+// TestJudgeKnowsTheRequest, also below a Base that does not say which one it answered.
+func TestJudgeKnowsTheRequest(t *testing.T) {
+	base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		resp, err := answers(422)(req)
+		resp.Request = nil
+		return resp, err
+	})
+	var method string
+	tr := newTransport(t, outbound.Config{Base: base, Provider: outbound.Provider{Judge: func(resp *http.Response, _ []byte) outbound.Verdict {
+		method = resp.Request.Method
+		return outbound.Verdict{}
+	}}})
+	_, err := post(t, tr, t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, http.MethodPost, method)
+}

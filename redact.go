@@ -140,7 +140,12 @@ func safeURL(u *url.URL) string {
 // place is what may be said of a URL.
 type place struct{ scheme, host, path, rawPath string }
 
-func placeOf(u *url.URL) place { return place{u.Scheme, u.Host, u.Path, u.RawPath} }
+func placeOf(u *url.URL) place {
+	if u == nil {
+		return place{}
+	}
+	return place{u.Scheme, u.Host, u.Path, u.RawPath}
+}
 
 func (p place) url() *url.URL {
 	return &url.URL{Scheme: p.scheme, Host: p.host, Path: p.path, RawPath: p.rawPath}

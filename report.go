@@ -25,7 +25,7 @@ func (c *call) end(stop error, now time.Time) {
 // report is the ledger as it stands.
 func (c *call) report() Report {
 	r := Report{
-		Method: c.method, URL: c.place.String(),
+		Method: c.method, URL: c.safeURL(),
 		Outcome:        c.standing.outcome,
 		IdempotencyKey: c.key,
 		Attempts:       c.told(c.attempts),
@@ -46,7 +46,7 @@ func (c *call) told(attempts []Attempt) []Attempt {
 	attempts = slices.Clone(attempts)
 	for i := range attempts {
 		if attempts[i].URL == "" {
-			attempts[i].URL = c.place.String()
+			attempts[i].URL = c.safeURL()
 		}
 	}
 	return attempts

@@ -3,6 +3,7 @@ package outbound
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
@@ -311,14 +312,23 @@ func (c *call) sleep(wait time.Duration) error {
 		hook(c.req.Context(), c.lastAttempt(), wait)
 	}
 	if wait > 0 {
-		timer := time.NewTimer(wait)
-		defer timer.Stop()
+		c.setPause(wait)
+		defer c.pause.Stop()
 		select {
-		case <-timer.C:
+		case <-c.pause.C:
 		case <-c.req.Context().Done():
 		}
 	}
 	return c.callerCause()
+}
+
+// setPause sets the timer that all waits of a call share.
+func (c *call) setPause(wait time.Duration) {
+	if c.pause == nil {
+		c.pause = time.NewTimer(wait)
+		return
+	}
+	c.pause.Reset(wait)
 }
 
 // record enters the attempt into the ledger, and moves what may be claimed.
@@ -333,8 +343,11 @@ func (c *call) record(a *attempt) {
 		Status: a.evidence.status, Err: a.problem(), Outcome: said,
 		Conns: int(a.conns.Load()), Reused: a.reused.Load(),
 	}
-	if c.attempts == nil {
+	switch len(c.attempts) {
+	case 0:
 		c.attempts = c.first[:0]
+	case 1:
+		c.attempts = slices.Grow(c.attempts, min(c.limits.maxAttempts, 4)) // else it grows twice
 	}
 	c.attempts = append(c.attempts, entry)
 	c.hint, c.replay = a.hint, a.evidence.replayed
@@ -382,7 +395,12 @@ func (c *call) finish(a *attempt, stop error) (*http.Response, error) {
 // fail ends the call without a reply.
 func (c *call) fail(stop error) error {
 	c.leave()
+	c.text = c.safeURL()
 	c.end(stop, time.Now())
-	c.failure = Error{Report: c.report(), ctxErr: c.req.Context().Err()}
-	return &c.failure
+	if c.failure == nil {
+		c.failure = new(failure)
+	}
+	err := &c.failure.err
+	*err = Error{Report: c.report(), ctxErr: c.req.Context().Err()}
+	return err
 }
