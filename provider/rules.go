@@ -1,0 +1,129 @@
+package provider
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/outbound-go/outbound"
+)
+
+// Rule is one row of a table of answers: which answers it speaks of, and what they mean. All conditions that are set must
+// hold; the zero value speaks of every answer. Make a Provider's Judge of rows with [Rules].
+type Rule struct {
+	// Method is the request's method, in upper case. It is known where Base sets the answer's Request, as http.Transport
+	// does; elsewhere such a row speaks of nothing. Default: any.
+	Method string
+	// Status is the answer's status, or the first digit of a whole class: 409, or 5 for 500 to 599. Default: any.
+	Status int
+	// Header is a header that the answer has. Default: none is asked for.
+	Header string
+	// Value is what the header says, in letters of either case and without the space around it. Default: anything.
+	Value string
+	// Field is a place in a JSON body, as a JSON pointer (RFC 6901): "/error/code". The token "*" stands for each element of
+	// an array. A body that is no JSON, was cut off, or is not shown to Judge has no fields. Default: the body is not looked at.
+	Field string
+	// Codes are what the string or number there may be, letter for letter. Default: any.
+	Codes []string
+	// Then is what such an answer means. What it leaves at zero is left to the default rules.
+	Then outbound.Verdict
+	// Wait reads from the answer how long to wait at least; the larger of it and Then.MinWait counts. It gets what Judge gets,
+	// and must not read the answer's Body. Zero and negative: no wait. Default: nil, Then.MinWait alone.
+	Wait func(resp *http.Response, body []byte) time.Duration
+}
+
+// Rules makes a [outbound.Provider] Judge of a table: the first row that speaks of an answer decides, and an answer that none
+// speaks of is left to the default rules. The Judge is safe for concurrent use, and panics at no answer.
+//
+// A table that was mistyped panics here, where it is made: a Field that does not begin with a slash, Codes without a Field, a
+// Value without a Header, a Status that is none, a Method in lower case.
+func Rules(rules ...Rule) func(resp *http.Response, body []byte) outbound.Verdict {
+	rules = slices.Clone(rules)
+	for i := range rules {
+		if fault := rules[i].fault(); fault != "" {
+			panic(fmt.Sprintf("provider: row %d of a table: %s", i, fault))
+		}
+	}
+	return func(resp *http.Response, body []byte) outbound.Verdict {
+		a := answer{resp: resp, body: body}
+		for i := range rules {
+			if rules[i].speaksOf(&a) {
+				return rules[i].verdict(&a)
+			}
+		}
+		return outbound.Verdict{}
+	}
+}
+
+// fault says why a row can't mean what it says.
+func (r *Rule) fault() string {
+	switch {
+	case r.Method != strings.ToUpper(r.Method):
+		return fmt.Sprintf("the method %q is not in upper case", r.Method)
+	case r.Status < 0 || r.Status > 5 && r.Status < 100 || r.Status > 599:
+		return fmt.Sprintf("%d is no status and no class of them", r.Status)
+	case r.Value != "" && r.Header == "":
+		return fmt.Sprintf("the value %q has no header", r.Value)
+	case r.Field != "" && !isPointer(r.Field):
+		return fmt.Sprintf("%q is no JSON pointer", r.Field)
+	case len(r.Codes) > 0 && r.Field == "":
+		return fmt.Sprintf("the codes %q have no field", r.Codes)
+	}
+	return ""
+}
+
+// answer is what the rows look at. Its body is parsed when the first row asks for a field.
+type answer struct {
+	resp   *http.Response
+	body   []byte
+	parsed bool
+	doc    any
+}
+
+func (a *answer) values(pointer string) []string {
+	if !a.parsed {
+		a.doc, a.parsed = parseJSON(bytes.NewReader(a.body)), true
+	}
+	return lookUp(a.doc, pointer)
+}
+
+func (r *Rule) speaksOf(a *answer) bool {
+	return r.hasMethod(a.resp.Request) && r.hasStatus(a.resp.StatusCode) && r.hasHeader(a.resp.Header) && r.hasField(a)
+}
+
+func (r *Rule) hasMethod(req *http.Request) bool {
+	return r.Method == "" || req != nil && req.Method == r.Method
+}
+
+func (r *Rule) hasStatus(status int) bool {
+	return r.Status == 0 || r.Status == status || r.Status == status/100
+}
+
+func (r *Rule) hasHeader(h http.Header) bool {
+	if r.Header == "" {
+		return true
+	}
+	return slices.ContainsFunc(h.Values(r.Header), func(value string) bool {
+		return r.Value == "" || strings.EqualFold(strings.TrimSpace(value), r.Value)
+	})
+}
+
+func (r *Rule) hasField(a *answer) bool {
+	if r.Field == "" {
+		return true
+	}
+	return slices.ContainsFunc(a.values(r.Field), func(value string) bool {
+		return len(r.Codes) == 0 || slices.Contains(r.Codes, value)
+	})
+}
+
+func (r *Rule) verdict(a *answer) outbound.Verdict {
+	v := r.Then
+	if r.Wait != nil {
+		v.MinWait = max(v.MinWait, r.Wait(a.resp, a.body))
+	}
+	return v
+}
