@@ -8,10 +8,14 @@ import (
 
 // Config says how a gateway behaves. The zero Config is one that works.
 type Config struct {
-	// KeyHeader is the header that carries the key; "Idempotency-Key" if empty.
+	// Dialect is the API that the gateway speaks like. Zero is Plain.
+	Dialect Dialect
+	// KeyHeader is the header that carries the key with Plain;
+	// "Idempotency-Key" if empty. Any other dialect has its own.
 	KeyHeader string
-	// IgnoreKeys makes a gateway that knows nothing of keys: every POST is
-	// work and charges, and none is refused or replayed because of its key.
+	// IgnoreKeys makes a gateway that knows nothing of keys, whatever its
+	// dialect: every POST is work and charges, and none is refused or replayed
+	// because of its key.
 	IgnoreKeys bool
 	// Work is how long a charge takes. Zero takes no time.
 	Work time.Duration
@@ -22,18 +26,27 @@ type Config struct {
 	Mix Mix
 }
 
-func (c Config) withDefaults() Config {
-	if c.KeyHeader == "" {
-		c.KeyHeader = "Idempotency-Key"
+// dialect returns the gateway's own copy of its row of the table.
+func (c Config) dialect() *dialect {
+	d := dialects[c.Dialect]
+	if c.KeyHeader != "" {
+		d = plain(c.KeyHeader)
 	}
-	return c
+	d.keys.ignored = d.keys.ignored || c.IgnoreKeys
+	return &d
 }
 
 // validate returns every mistake in the config, joined.
 func (c Config) validate() error {
-	var work error
-	if c.Work < 0 {
-		work = fmt.Errorf("negative Work %v", c.Work)
+	var errs []error
+	if !c.Dialect.valid() {
+		errs = append(errs, fmt.Errorf("unknown %v", c.Dialect))
 	}
-	return errors.Join(work, c.Script.validate(), c.Mix.validate())
+	if c.KeyHeader != "" && c.Dialect != Plain {
+		errs = append(errs, fmt.Errorf("a KeyHeader, where %v has its own", c.Dialect))
+	}
+	if c.Work < 0 {
+		errs = append(errs, fmt.Errorf("negative Work %v", c.Work))
+	}
+	return errors.Join(append(errs, c.Script.validate(), c.Mix.validate())...)
 }

@@ -13,8 +13,12 @@ import (
 )
 
 func TestBadConfigNamesEveryMistake(t *testing.T) {
+	worded := ot.RateLimited
+	worded.Point, worded.Status = ot.InBody, 418
 	_, err := ot.Start(ot.Config{
-		Work: -time.Second,
+		Dialect:   99,
+		KeyHeader: "X-Key",
+		Work:      -time.Second,
 		Script: ot.Script{
 			ot.OK,
 			{Point: 99, End: -1, Delay: -1, BusyFor: -2},
@@ -24,6 +28,7 @@ func TestBadConfigNamesEveryMistake(t *testing.T) {
 			{Header: http.Header{"A": {"b"}}},
 			{Point: ot.BeforeWork, FailWork: true},
 			{Point: ot.BeforeWork, Status: 204, Body: "x"},
+			worded,
 		},
 		Mix: ot.Mix{Rates: []ot.FaultRate{
 			{Fault: ot.LoseReply, Rate: -0.1},
@@ -36,6 +41,7 @@ func TestBadConfigNamesEveryMistake(t *testing.T) {
 	require.Error(t, err)
 	for _, want := range []string{
 		"bad config",
+		"unknown Dialect(99)", "a KeyHeader, where Dialect(99) has its own",
 		"negative Work -1s",
 		"script[1]: unknown Point(99)", "unknown End(-1)", "negative Delay -1ns", "negative BusyFor -2",
 		"script[2]: the Status 600 is not between 200 and 599",
@@ -44,6 +50,7 @@ func TestBadConfigNamesEveryMistake(t *testing.T) {
 		"script[5]: a Header and a Body need a Status",
 		"script[6]: no work to fail or be busy with before-work",
 		"script[7]: the Status 204 has no body",
+		"script[8]: a Status needs Point before-work or after-work, not in-body", "a Status, Header or Body, where rate limited has the dialect's",
 		"mix rate 0: the Rate -0.1 is not between 0 and 1",
 		"mix rate 1: the Rate NaN is not between 0 and 1",
 		"mix rate 2: the Status 99",
@@ -62,13 +69,14 @@ func TestNameWithoutAValueIsRefused(t *testing.T) {
 
 func TestFaultStrings(t *testing.T) {
 	for want, f := range map[string]ot.Fault{
-		"ok":                           ot.OK,
-		"before-accept rst":            ot.ResetOnAccept,
-		"after-work silence, after 1s": ot.Hang.After(time.Second),
-		"answer 503 before-work":       ot.Answer(503),
-		"ok, failing work, busy for 2": {FailWork: true, BusyFor: 2},
-		"Point(-1) fin":                {Point: -1},
-		"in-body End(7)":               ot.CutBody.By(7),
+		"ok":                            ot.OK,
+		"before-accept rst":             ot.ResetOnAccept,
+		"after-work silence, after 1s":  ot.Hang.After(time.Second),
+		"answer 503 before-work":        ot.Answer(503),
+		"answer overloaded before-work": ot.Overloaded,
+		"ok, failing work, busy for 2":  {FailWork: true, BusyFor: 2},
+		"Point(-1) fin":                 {Point: -1},
+		"in-body End(7)":                ot.CutBody.By(7),
 	} {
 		assert.Equal(t, want, f.String())
 	}

@@ -20,6 +20,8 @@
 //
 // # What it serves
 //
+// Without a dialect:
+//
 //	POST /v1/payments          charge: 201, {"id":"pay_1","amount":1234,...}
 //	GET  /v1/payments?key=K    look a payment up by its key: 200 or 404
 //	GET  /v1/payments?order=O  look a payment up by its order: 200 or 404
@@ -42,6 +44,26 @@
 // [Config].IgnoreKeys makes a gateway that knows nothing of keys and charges
 // at every POST.
 //
+// # Dialects
+//
+// APIs differ in how they take keys, and more in what they answer: a repeat is
+// a 201 with a header at one, a 200 at the next, and a 409 that means success at
+// a third. [Config].Dialect has the gateway speak like one of them:
+//
+//	outboundtest.Config{Dialect: outboundtest.GoCardless}
+//
+// The ledger, the faults and the lookups are the same with each. What the
+// dialect decides is where payments are posted, what is taken for a key and
+// whether one is needed, and the status, headers and body of every answer that
+// the server itself gives: to a payment, to a repeat, to the same key with
+// another body, to a key that is in use, to work that failed.
+// [Gateway.PaymentsURL] has the path; the body is that of above, or a form with
+// Stripe.
+//
+// A dialect is not the API. It says what the documentation says about repeating
+// a request, and the comment of each [Dialect] names what is assumed. Test with
+// it that your client gets by, and in the API's sandbox that the API is so.
+//
 // # Faults
 //
 // A [Fault] names the [Point] at which a request fails and the [End] its
@@ -52,6 +74,7 @@
 //		outboundtest.LoseReply,                      // charged, then EOF
 //		outboundtest.Answer(429, "Retry-After", "1"), // not charged
 //		outboundtest.LoseReply.By(outboundtest.RST),
+//		outboundtest.RateLimited,                    // in the words of the dialect
 //		outboundtest.OK,
 //	}
 //

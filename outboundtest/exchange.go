@@ -65,11 +65,11 @@ func (x *exchange) read() (err error) {
 	if x.req, err = x.readHead(); err != nil {
 		return err
 	}
-	x.gateway.ledger.headRead(x.record, x.req, x.gateway.cfg.KeyHeader)
+	x.gateway.ledger.headRead(x.record, x.req)
 	if x.body, err = x.readBody(x.req); err != nil {
 		return err
 	}
-	x.payment, x.invalid = parsePayment(x.body)
+	x.payment, x.invalid = x.gateway.dialect.read(x.body)
 	x.gateway.ledger.bodyRead(x.record, x.payment.Order)
 	return nil
 }
@@ -110,8 +110,8 @@ func (x *exchange) strike(r reply) (again bool) {
 		return false
 	}
 	switch {
-	case x.fault.Status != 0:
-		return x.send(x.fault.reply())
+	case x.fault.answers():
+		return x.send(x.faultReply())
 	case x.fault.Point == None:
 		return x.send(r)
 	case x.fault.Point == InHeaders:
@@ -136,7 +136,11 @@ func (x *exchange) send(r reply) (again bool) {
 	return err == nil && !last
 }
 
-// reply is the answer that the fault gives in place of the server's.
-func (f Fault) reply() reply {
+// faultReply is the answer that the fault gives in place of the server's.
+func (x *exchange) faultReply() reply {
+	f := x.fault
+	if f.word != 0 {
+		return x.gateway.dialect.answer(f.word, x.payment)
+	}
 	return reply{status: f.Status, header: f.Header, body: []byte(f.Body)}
 }

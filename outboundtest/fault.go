@@ -30,14 +30,17 @@ type Fault struct {
 	// Delay is waited before the point, or before the reply with Point None.
 	// Zero waits not at all.
 	Delay time.Duration
-	// FailWork makes the work fail: nothing is charged, and the answer is a
-	// 500 that is stored and replayed like any other. With keys ignored it is
+	// FailWork makes the work fail: nothing is charged, and the answer is the
+	// dialect's for that. Plain, Stripe and Adyen store and replay it like any
+	// other; after the others' the same key does the work. Without a key it is
 	// not stored.
 	FailWork bool
-	// BusyFor answers 409 to this request and to the key's next BusyFor-1,
-	// although nothing is at work. Zero is none. It means nothing with keys
-	// ignored.
+	// BusyFor answers this request and the key's next BusyFor-1 as if the key
+	// were in use (409 with Plain), although nothing is at work. Zero is none.
+	// It means nothing without a key.
 	BusyFor int
+
+	word occasion // the dialect's answer at the point, like Status; 0 is none
 }
 
 // Faults for a script to read like a table.
@@ -51,8 +54,8 @@ var (
 	DropUnread = Fault{Point: BeforeRead}
 	// LoseRequest reads the request, does nothing, and closes.
 	LoseRequest = Fault{Point: BeforeWork}
-	// LeaveWorking closes while the work goes on: a retry meets 409 until it
-	// is done, then the result.
+	// LeaveWorking closes while the work goes on: a retry finds the key in use
+	// until it is done, then meets the result.
 	LeaveWorking = Fault{Point: DuringWork}
 	// LoseReply does the work and closes without a reply.
 	LoseReply = Fault{Point: AfterWork}
@@ -62,8 +65,25 @@ var (
 	CutBody = Fault{Point: InBody}
 	// Hang does the work and goes silent.
 	Hang = Fault{Point: AfterWork, End: Silence}
-	// Stored500 fails the work with a 500 that is stored and replayed.
-	Stored500 = Fault{FailWork: true}
+	// Stored500 is ServerError under the name of what Plain does with it.
+	Stored500 = ServerError
+)
+
+// Faults whose answers have the words of the dialect. Where the API shows none
+// for it, the answer is the bare status.
+var (
+	// RateLimited is a 429 with the hints that the API is known to give, of
+	// one or two seconds, in front of the server, with nothing done.
+	RateLimited = Fault{Point: BeforeWork, word: rateLimited}
+	// Overloaded is a 503, or Anthropic's 529, in front of the server, with
+	// nothing done.
+	Overloaded = Fault{Point: BeforeWork, word: overloaded}
+	// QuotaExhausted is a 429 that no short wait helps against, because the
+	// money or the day's quota has run out, with nothing done.
+	QuotaExhausted = Fault{Point: BeforeWork, word: exhausted}
+	// ServerError fails the work: a 500, and nothing is charged. Whether it is
+	// stored and replayed is up to the dialect; see Fault.FailWork.
+	ServerError = Fault{FailWork: true}
 )
 
 // Answer is an answer given in front of the server, with nothing done. The
@@ -79,8 +99,9 @@ func AnswerAfterWork(status int, headers ...string) Fault {
 	return Fault{Point: AfterWork, Status: status, Header: pairs(headers)}
 }
 
-// Busy answers 409 to this request and to the key's next n-1, then the result.
-// Those requests take a fault each from the script all the same.
+// Busy finds the key in use (409 with Plain) for this request and the key's
+// next n-1, then gives the result. Those requests take a fault each from the
+// script all the same.
 func Busy(n int) Fault { return Fault{BusyFor: n} }
 
 // Slow serves the request and holds the reply back for d.
@@ -115,6 +136,9 @@ func (f Fault) String() string {
 }
 
 func (f Fault) what() string {
+	if f.word != 0 {
+		return fmt.Sprintf("answer %v %v", f.word, f.Point)
+	}
 	if f.Status != 0 {
 		return fmt.Sprintf("answer %d %v", f.Status, f.Point)
 	}
@@ -141,19 +165,25 @@ func (f Fault) validate() error {
 	return errors.Join(append(errs, f.validateAnswer()...)...)
 }
 
+// answers tells whether the fault gives an answer of its own.
+func (f Fault) answers() bool { return f.Status != 0 || f.word != 0 }
+
 func (f Fault) validateAnswer() []error {
-	if f.Status == 0 {
+	if !f.answers() {
 		if f.Body == "" && len(f.Header) == 0 {
 			return nil
 		}
 		return []error{errors.New("a Header and a Body need a Status")}
 	}
 	var errs []error
-	if f.Status < 200 || f.Status > 599 {
-		errs = append(errs, fmt.Errorf("the Status %d is not between 200 and 599", f.Status))
-	}
 	if f.Point != BeforeWork && f.Point != AfterWork {
 		errs = append(errs, fmt.Errorf("a Status needs Point before-work or after-work, not %v", f.Point))
+	}
+	if f.word != 0 {
+		return append(errs, f.validateWord())
+	}
+	if f.Status < 200 || f.Status > 599 {
+		errs = append(errs, fmt.Errorf("the Status %d is not between 200 and 599", f.Status))
 	}
 	if lone, ok := f.Header[""]; ok {
 		errs = append(errs, fmt.Errorf("the headers %q have no name or no value: they are pairs of both", lone))
@@ -162,6 +192,13 @@ func (f Fault) validateAnswer() []error {
 		errs = append(errs, fmt.Errorf("the Status %d has no body", f.Status))
 	}
 	return errs
+}
+
+func (f Fault) validateWord() error {
+	if f.Status == 0 && f.Body == "" && len(f.Header) == 0 {
+		return nil
+	}
+	return fmt.Errorf("a Status, Header or Body, where %v has the dialect's", f.word)
 }
 
 func bodiless(status int) bool {

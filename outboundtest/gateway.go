@@ -7,8 +7,6 @@ import (
 	"sync"
 )
 
-const paymentsPath = "/v1/payments"
-
 // TB is what NewGateway needs of a test; *testing.T, *testing.B and
 // *testing.F have it.
 type TB interface {
@@ -24,11 +22,11 @@ type Gateway struct {
 	// the end. It stays the same over Stop and Restart. It must not be changed.
 	URL string
 
-	cfg    Config
-	addr   string
-	plan   *plan
-	ledger *ledger
-	works  *works
+	dialect *dialect
+	addr    string
+	plan    *plan
+	ledger  *ledger
+	works   *works
 
 	life   sync.Mutex // held for the whole of Restart, Stop and Close
 	server *server    // nil while stopped
@@ -54,12 +52,12 @@ func Start(cfg Config) (*Gateway, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("outboundtest: bad config: %w", err)
 	}
-	cfg = cfg.withDefaults()
+	d := cfg.dialect()
 	g := &Gateway{
-		cfg:    cfg,
-		addr:   "127.0.0.1:0",
-		plan:   newPlan(cfg.Script, cfg.Mix),
-		ledger: newLedger(),
+		dialect: d,
+		addr:    "127.0.0.1:0",
+		plan:    newPlan(cfg.Script, cfg.Mix),
+		ledger:  newLedger(d),
 	}
 	g.works = newWorks(cfg.Work, g.ledger)
 	if err := g.listen(); err != nil {
@@ -69,8 +67,9 @@ func Start(cfg Config) (*Gateway, error) {
 	return g, nil
 }
 
-// PaymentsURL returns the URL that payments are posted to and looked up at.
-func (g *Gateway) PaymentsURL() string { return g.URL + paymentsPath }
+// PaymentsURL returns the URL that payments are posted to and looked up at: the
+// dialect's first, where it has several.
+func (g *Gateway) PaymentsURL() string { return g.URL + g.dialect.path }
 
 // Script appends faults to those still to come. They come before the faults
 // of a Mix. If one of them is invalid, none is appended.
@@ -87,9 +86,9 @@ func (g *Gateway) Script(faults ...Fault) error {
 func (g *Gateway) Calm() { g.plan.clear() }
 
 // Hold keeps all work that begins from now on from ending, until release is
-// called: meanwhile a repeat meets 409. Release returns when the work it held
-// is done and stored. It may be called more than once. Each Hold has its own
-// release, which frees the work that began under it.
+// called: meanwhile a repeat finds its key in use. Release returns when the
+// work it held is done and stored. It may be called more than once. Each Hold
+// has its own release, which frees the work that began under it.
 func (g *Gateway) Hold() (release func()) { return g.works.hold() }
 
 // Stop takes the gateway off the network as a crash does: it stops listening,

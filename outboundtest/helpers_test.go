@@ -50,6 +50,18 @@ func do(client *http.Client, method, url, key, body string) answer {
 	if key != "" {
 		req.Header.Set("Idempotency-Key", key)
 	}
+	return answerTo(client, req)
+}
+
+// send sends a request on a connection of its own.
+func send(t *testing.T, req *http.Request) answer {
+	t.Helper()
+	a := answerTo(freshConns(t), req)
+	require.NoError(t, a.err)
+	return a
+}
+
+func answerTo(client *http.Client, req *http.Request) answer {
 	resp, err := client.Do(req)
 	if err != nil {
 		return answer{err: err}

@@ -16,7 +16,8 @@ type Request struct {
 	// headers were never read, or could not be.
 	Method, Path string
 	Header       http.Header
-	// Keys are all the values of the key header; nil if there were none.
+	// Keys are all the values of the key header, as they came; nil if there
+	// were none.
 	Keys []string
 	// Order is what the body gave; empty if it gave none or was never read.
 	Order string
@@ -31,6 +32,8 @@ type Request struct {
 
 // ledger is what the gateway remembers, over restarts as well.
 type ledger struct {
+	dialect *dialect
+
 	mu       sync.Mutex
 	keys     map[string]*entry
 	payments []Payment
@@ -39,7 +42,7 @@ type ledger struct {
 	open     int
 }
 
-func newLedger() *ledger { return &ledger{keys: map[string]*entry{}} }
+func newLedger(d *dialect) *ledger { return &ledger{dialect: d, keys: map[string]*entry{}} }
 
 // connOpened counts a connection and returns its number.
 func (l *ledger) connOpened() int {
@@ -65,12 +68,12 @@ func (l *ledger) seen(conn int, f Fault) *Request {
 	return r
 }
 
-func (l *ledger) headRead(r *Request, req *http.Request, keyHeader string) {
+func (l *ledger) headRead(r *Request, req *http.Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r.Method, r.Path = req.Method, req.URL.Path
 	r.Header = req.Header.Clone()
-	r.Keys = slices.Clone(req.Header.Values(keyHeader))
+	r.Keys = slices.Clone(req.Header.Values(l.dialect.keys.header))
 }
 
 func (l *ledger) bodyRead(r *Request, order string) {
@@ -85,25 +88,24 @@ func (l *ledger) answered(r *Request, status int) {
 	r.Status = status
 }
 
-// finish charges, unless the work failed, and stores the reply.
+// finish charges, unless the work failed, and settles the key.
 func (l *ledger) finish(op *operation) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	op.reply = l.outcome(op)
 	if op.entry != nil {
-		op.entry.reply = &op.reply
+		l.settle(op.entry)
 	}
 }
 
 // outcome does the work and returns its reply. The lock is held.
 func (l *ledger) outcome(op *operation) reply {
 	if op.fail {
-		return errorReply(http.StatusInternalServerError, "the work failed")
+		return l.dialect.answer(failed, op.payment)
 	}
-	p := op.payment
-	p.ID = fmt.Sprintf("pay_%d", len(l.payments)+1)
-	p.Time = time.Now()
-	l.payments = append(l.payments, p)
+	op.payment.ID = fmt.Sprintf("pay_%d", len(l.payments)+1)
+	op.payment.Time = time.Now()
+	l.payments = append(l.payments, op.payment)
 	op.record.Charged = true
-	return jsonReply(http.StatusCreated, p)
+	return l.dialect.answer(charged, op.payment)
 }

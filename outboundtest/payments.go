@@ -1,8 +1,6 @@
 package outboundtest
 
 import (
-	"encoding/json"
-	"errors"
 	"net/http"
 	"time"
 )
@@ -20,37 +18,12 @@ type Payment struct {
 	Order string `json:"order"`
 	// Status is "succeeded".
 	Status string `json:"status"`
-	// Key is the idempotency key, the first if there were several; empty if
-	// there was none, which takes a gateway that ignores keys.
+	// Key is the idempotency key, without quotes, the first if there were
+	// several; empty if there was none, which takes a gateway that ignores
+	// keys or a dialect that does not insist on them.
 	Key string `json:"-"`
 	// Time is when it was charged.
 	Time time.Time `json:"-"`
-}
-
-var errNotObject = errors.New("the body is not a JSON object")
-
-// parsePayment reads a body. It takes any JSON object and ignores a field that
-// is not of its type.
-func parsePayment(body []byte) (Payment, error) {
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(body, &fields); err != nil || fields == nil {
-		return Payment{}, errNotObject
-	}
-	return Payment{
-		Amount:   field[int64](fields, "amount"),
-		Currency: field[string](fields, "currency"),
-		Order:    field[string](fields, "order"),
-		Status:   "succeeded",
-	}, nil
-}
-
-// field returns the field's value, or zero if it has none of that type.
-func field[T any](fields map[string]json.RawMessage, name string) T {
-	var v, zero T
-	if err := json.Unmarshal(fields[name], &v); err != nil {
-		return zero
-	}
-	return v
 }
 
 // route serves a request that is read: it does or begins what is asked.
@@ -59,7 +32,7 @@ func (g *Gateway) route(x *exchange) *operation {
 	switch path := x.req.URL.Path; {
 	case path == "/healthz" && get:
 		return finished(jsonReply(http.StatusOK, map[string]string{"status": "ok"}))
-	case path != paymentsPath:
+	case !g.dialect.charges(path):
 		return finished(errorReply(http.StatusNotFound, "no such page"))
 	case get:
 		return finished(g.lookup(x.req))
@@ -71,21 +44,20 @@ func (g *Gateway) route(x *exchange) *operation {
 
 // charge begins the work that a POST asks for, unless it is refused or done.
 func (g *Gateway) charge(x *exchange) *operation {
+	d, payment := g.dialect, x.payment
 	if x.invalid != nil {
-		return finished(errorReply(http.StatusBadRequest, x.invalid.Error()))
+		return finished(d.answer(badBody, payment))
 	}
-	payment, keys := x.payment, x.req.Header.Values(g.cfg.KeyHeader)
-	if len(keys) > 0 {
-		payment.Key = keys[0]
+	key, wrong := d.keys.read(x.req.Header)
+	payment.Key = key
+	if wrong != 0 {
+		return finished(d.answer(wrong, payment))
 	}
 	op := newOperation(payment, x.record, x.fault.FailWork)
-	if g.cfg.IgnoreKeys {
+	if key == "" || d.keys.ignored {
 		return g.works.begin(op)
 	}
-	if len(keys) != 1 || payment.Key == "" {
-		return finished(errorReply(http.StatusBadRequest, "one "+g.cfg.KeyHeader+" is needed"))
-	}
-	if r, ok := g.ledger.claim(op, fingerprint(x.req, x.body), x.fault.BusyFor); !ok {
+	if r, ok := g.ledger.claim(op, d.fingerprint(x.req, x.body), x.fault.BusyFor); !ok {
 		return finished(r)
 	}
 	return g.works.begin(op)

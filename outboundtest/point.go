@@ -19,8 +19,9 @@ const (
 	// BeforeWork strikes when the request is read whole and nothing is done.
 	BeforeWork
 	// DuringWork strikes when the work has begun. The work goes on and is
-	// stored, so a retry meets 409 until it is done and the result from then
-	// on. With no work to do it is the same as AfterWork.
+	// stored, so a retry finds its key in use (409 with Plain) until it is done
+	// and meets the result from then on. With no work to do it is the same as
+	// AfterWork.
 	DuringWork
 	// AfterWork strikes when the work is done and stored, and not a byte of
 	// the reply is written.

@@ -29,10 +29,10 @@ func errorReply(status int, reason string) reply {
 	return jsonReply(status, map[string]string{"error": reason})
 }
 
-// replayed returns the reply marked as a repeat.
-func (r reply) replayed() reply {
+// with returns the reply with a header more.
+func (r reply) with(name, value string) reply {
 	r.header = maps.Clone(r.header)
-	r.header.Set("Idempotent-Replayed", "true")
+	r.header.Set(name, value)
 	return r
 }
 

@@ -69,7 +69,7 @@ func TestLongBodyInChunks(t *testing.T) {
 	body := io.MultiReader(strings.NewReader(strings.Repeat(" ", 1<<20)), strings.NewReader("{}"))
 	req, err := http.NewRequest(http.MethodPost, gw.PaymentsURL(), body)
 	require.NoError(t, err)
-	assert.Equal(t, 413, send(t, req))
+	assert.Equal(t, 413, send(t, req).status)
 }
 
 func TestLongestBody(t *testing.T) {

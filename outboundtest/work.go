@@ -8,9 +8,9 @@ import (
 
 // operation is the work of one POST.
 type operation struct {
-	payment Payment
+	payment Payment  // guarded by the ledger once the work has begun
 	record  *Request // guarded by the ledger
-	entry   *entry   // where to store the reply; nil if keys are ignored
+	entry   *entry   // of its key; nil if it has none that counts
 	fail    bool
 	gate    *gate         // must open before the work ends; nil if none
 	reply   reply         // to be read when done is closed
