@@ -33,7 +33,7 @@ type attempt struct {
 	cancel   context.CancelCauseFunc
 	timer    *time.Timer
 	phase    atomic.Uint32
-	limit    error // what the timer means in phaseSending: the attempt's limit or the action's
+	byTotal  bool // in phaseSending the timer means the action's limit, not the attempt's
 	released atomic.Bool
 	handed   atomic.Bool // its reply is the caller's, and the call ends with it
 
@@ -43,8 +43,7 @@ type attempt struct {
 	// What came of it.
 	resp        *http.Response
 	err         error
-	refused     error // by the circuit; nothing was asked of Base
-	callerEnded bool  // err is the doing of the caller's context
+	callerEnded bool // err is the doing of the caller's context
 	elapsed     time.Duration
 	evidence    evidence
 	hint        time.Duration
@@ -65,22 +64,29 @@ const (
 func (a *attempt) launch() {
 	c := a.call
 	a.ctx, a.cancel = context.WithCancelCause(c.ctx)
-	a.limit = ErrAttemptTimeout
 	left := unlimited
 	if c.limits.attempt > 0 {
 		left = c.limits.attempt
 	}
 	if total := c.untilDeadline(a.start); total <= left {
-		left, a.limit = total, ErrTotalTimeout
+		left, a.byTotal = total, true
 	}
 	a.timer = time.AfterFunc(left, a.expire)
+}
+
+// limit is what ends the attempt while its reply is not in.
+func (a *attempt) limit() error {
+	if a.byTotal {
+		return ErrTotalTimeout
+	}
+	return ErrAttemptTimeout
 }
 
 // expire is the timer's function. It runs on a goroutine of its own, so it calls nothing of the user's.
 func (a *attempt) expire() {
 	switch a.phase.Load() {
 	case phaseSending:
-		a.cancel(a.limit)
+		a.cancel(a.limit())
 	case phaseReading:
 		a.book(healthy)
 		a.phase.Store(phaseTotal)

@@ -65,7 +65,7 @@ func (a *attempt) readReply() {
 		a.readPrefix(limit)
 	}
 	if stopped := a.timer.Stop(); !stopped && a.end == nil && a.resp.Body != http.NoBody {
-		a.cancel(a.limit) // the timer's own goroutine may still be on its way to it
+		a.cancel(a.limit()) // the timer's own goroutine may still be on its way to it
 		a.end, a.callerEnded = a.explainRead(context.Cause(a.ctx))
 	}
 }

@@ -121,7 +121,7 @@ type circuit struct {
 	generation atomic.Uint64 // counts the state's changes, so that an old result does not count in a new state
 	pending    atomic.Int64
 	standing   atomic.Pointer[circuitStanding] // gobreaker's State() would move the circuit
-	probe      atomic.Pointer[admission]       // the newest half-open probe that holds a place
+	probe      atomic.Pointer[attempt]         // the newest half-open probe that holds a place
 
 	changes changeQueue
 }
@@ -192,12 +192,11 @@ func (c *circuit) changed(from, to CircuitState) {
 	}
 }
 
-// admission is one attempt's place in a circuit. book gives it back, once.
+// admission is an attempt's place in a circuit. book gives it back, once. That of no circuit books nothing.
 type admission struct {
 	circuit    *circuit
 	done       func(error)
 	generation uint64
-	admitted   time.Time
 	state      atomic.Uint32
 	yielded    atomic.Bool // it was a probe, and is overtaken
 }
@@ -208,17 +207,17 @@ const (
 	booked                  // the verdict was given
 )
 
-// admit asks for a place; without one, the refusal says why. The zero admission, of no circuit, books nothing.
-func (c *circuit) admit(into *admission, now time.Time) (refusal CircuitOpenError, ok bool) {
+// admit asks for a place for the attempt; without one, the refusal says why.
+func (c *circuit) admit(a *attempt) (refusal CircuitOpenError, ok bool) {
 	done, err := c.breaker.Allow()
-	if errors.Is(err, gobreaker.ErrTooManyRequests) && c.overtake(now) {
+	if errors.Is(err, gobreaker.ErrTooManyRequests) && c.overtake(a.start) {
 		done, err = c.breaker.Allow()
 	}
 	if err == nil {
 		c.pending.Add(1)
-		into.circuit, into.done, into.generation, into.admitted = c, done, c.generation.Load(), now
+		a.circuit, a.done, a.generation = c, done, c.generation.Load()
 		if c.standing.Load().state == CircuitHalfOpen {
-			c.probe.Store(into)
+			c.probe.Store(a)
 		}
 	}
 	c.changes.deliver(c.hook)
@@ -239,11 +238,11 @@ func (c *circuit) refusal(err error) CircuitOpenError {
 // server swallowed just before it came back would keep all others away until its attempt timeout.
 func (c *circuit) overtake(now time.Time) bool {
 	p := c.probe.Load()
-	return p != nil && now.Sub(p.admitted) >= c.openFor && c.probe.CompareAndSwap(p, nil) && p.yield()
+	return p != nil && now.Sub(p.start) >= c.openFor && c.probe.CompareAndSwap(p, nil) && p.yield()
 }
 
 // yield gives the place back and keeps the verdict for later.
-func (a *admission) yield() bool {
+func (a *attempt) yield() bool {
 	if !a.state.CompareAndSwap(admitted, overtaken) {
 		return false
 	}
@@ -253,7 +252,7 @@ func (a *admission) yield() bool {
 }
 
 // book gives the verdict; only the first counts. It runs no hook, so that a timer may call it; see tell.
-func (a *admission) book(h health) {
+func (a *attempt) book(h health) {
 	c := a.circuit
 	if c == nil {
 		return
@@ -287,7 +286,7 @@ func (c *circuit) late(h health) {
 }
 
 // tell runs the hook for the changes that were noted and not told yet.
-func (a *admission) tell() {
+func (a *attempt) tell() {
 	if a.circuit != nil {
 		a.circuit.changes.deliver(a.circuit.hook)
 	}
@@ -411,7 +410,7 @@ type BreakerPolicy struct {
 func guard(next layer) layer {
 	return func(a *attempt) {
 		if c := a.call.circuit(); c != nil {
-			if refusal, ok := c.admit(&a.admission, a.start); !ok {
+			if refusal, ok := c.admit(a); !ok {
 				a.refuse(refusal)
 				return
 			}
@@ -423,7 +422,6 @@ func guard(next layer) layer {
 // refuse ends an attempt that may not be made.
 func (a *attempt) refuse(refusal CircuitOpenError) {
 	a.call.failure = &failure{refusal: refusal}
-	a.refused = &a.call.failure.refusal
 	a.release()
 	if a.fresh {
 		_ = a.body.Close()

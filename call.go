@@ -17,7 +17,7 @@ type call struct {
 	text   string        // that place, where the call failed
 	method string
 	ctx    context.Context // the caller's, marked as ours
-	above  context.Context // that of the call in whose attempt this one is made, a token refresh say; nil for none
+	above  *call           // the one in whose attempt this one is made, a token refresh say; nil for none
 	limits limits
 	start  time.Time // of the first hop
 
@@ -26,8 +26,7 @@ type call struct {
 
 	key        string // unquoted; empty where none is sent
 	wire       string // the key as it is sent
-	keyDue     bool   // a key of our own is made with the first attempt
-	keyStarted time.Time
+	ownKey     bool   // the key is ours; it is made with the first attempt
 	write      bool
 	honoured   bool // by the API, if the request carries a key
 	keyed      bool
@@ -153,7 +152,7 @@ func (c *call) safeURL() string {
 func (c *call) open(now time.Time) error {
 	ctx := c.req.Context()
 	if outer := callFrom(ctx); outer != nil && outer.inBase.Load() {
-		c.above = outer.req.Context()
+		c.above = outer
 	}
 	c.limits = c.limitsInForce()
 	if err := c.identify(now); err != nil {
@@ -167,7 +166,7 @@ func (c *call) open(now time.Time) error {
 
 // prepare makes what all attempts of the call share, when the first of them is sent.
 func (c *call) prepare() {
-	if c.keyDue {
+	if c.ownKey && c.key == "" {
 		c.key = newKey()
 		c.wire = c.t.provider.wireKey(c.key)
 	}
@@ -215,7 +214,7 @@ func (c *call) limitsInForce() limits {
 	t := c.t
 	l := limits{maxAttempts: t.retry.MaxAttempts, attempt: t.timeouts.attempt, total: t.timeouts.total, idle: t.timeouts.idle}
 	o := c.req.Context().Value(overrideKey{})
-	if o == nil || c.above != nil && o == c.above.Value(overrideKey{}) {
+	if o == nil || c.above != nil && o == c.above.req.Context().Value(overrideKey{}) {
 		return l
 	}
 	return l.changedBy(o.(Override))
@@ -286,7 +285,7 @@ func (c *call) nameKey() {
 // ownAction is the action in the context, for a write, unless it is that of the call above which this one is made.
 func (c *call) ownAction() *Action {
 	a := actionFrom(c.req.Context())
-	if !c.write || c.above != nil && a == actionFrom(c.above) {
+	if !c.write || c.above != nil && a == actionFrom(c.above.req.Context()) {
 		return nil
 	}
 	return a
@@ -315,7 +314,7 @@ func (c *call) inherit(prev *call) {
 	c.start, c.deadline = prev.start, prev.deadline
 	c.action, c.countedUses, c.standing = prev.action, prev.countedUses, prev.standing
 	c.attempts, c.retries, c.staleUsed = slices.Clip(prev.told(prev.attempts)), prev.retries, prev.staleUsed
-	c.keyStarted, c.inherited = prev.keyStarted, len(prev.attempts)
+	c.ownKey, c.inherited = prev.ownKey, len(prev.attempts)
 	c.afterWrite = prev.write && !c.write || prev.afterWrite
 	c.key = prev.key
 }
@@ -368,7 +367,6 @@ func (c *call) useAction(given string, now time.Time) error {
 		c.key = ""
 		return nil
 	}
-	c.keyStarted = a.Started
 	c.setKey(a.Key, p.wireKey(a.Key))
 	return nil
 }
@@ -395,9 +393,16 @@ func (c *call) dueKey() error {
 	if err := c.t.ownKeys; err != nil {
 		return err
 	}
-	c.keyDue, c.keyed, c.repeatable = true, true, true
-	c.keyStarted = c.start
+	c.ownKey, c.keyed, c.repeatable = true, true, true
 	return nil
+}
+
+// keyStarted is when the key came into use; ok is false for an adopted one, of whose past nothing is known.
+func (c *call) keyStarted() (started time.Time, ok bool) {
+	if c.action != nil {
+		return c.action.Started, true
+	}
+	return c.start, c.ownKey
 }
 
 func (c *call) setKey(key, wire string) {

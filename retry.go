@@ -39,8 +39,8 @@ func retry(next layer) loop {
 			if err != nil {
 				return nil, c.fail(err)
 			}
-			if next(a); a.refused != nil {
-				return nil, c.fail(a.refused)
+			if next(a); c.failure != nil {
+				return nil, c.fail(&c.failure.refusal)
 			}
 			c.record(a)
 			again, stop := c.decide(a)
@@ -288,7 +288,8 @@ func (c *call) overtime(now time.Time, wait time.Duration) error {
 		return ErrTotalTimeout
 	}
 	known := len(c.attempts) > 0 || c.action != nil // a key of our own is new with the first attempt
-	if known && c.keyed && !c.keyStarted.IsZero() && expired(c.keyStarted, now.Add(wait), c.longestAttempt(now), c.t.provider.KeyWindow) {
+	started, ok := c.keyStarted()
+	if known && ok && c.keyed && expired(started, now.Add(wait), c.longestAttempt(now), c.t.provider.KeyWindow) {
 		return ErrKeyExpired
 	}
 	return nil
