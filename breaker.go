@@ -209,6 +209,9 @@ const (
 
 // admit asks for a place for the attempt; without one, the refusal says why.
 func (c *circuit) admit(a *attempt) (refusal CircuitOpenError, ok bool) {
+	if until := c.openUntil(a.start); !until.IsZero() { // gobreaker would say the same, under its lock
+		return CircuitOpenError{Target: c.target, State: CircuitOpen, NextProbe: until}, false
+	}
 	done, err := c.breaker.Allow()
 	if errors.Is(err, gobreaker.ErrTooManyRequests) && c.overtake(a.start) {
 		done, err = c.breaker.Allow()

@@ -134,8 +134,9 @@ func (t *Transport) takeSpare() *call {
 // spareCall keeps one call that was refused, for the next: an open circuit refuses many, and a call is large. Nothing else
 // holds it, as nothing of it was handed to Base, to the caller or to a timer.
 func (c *call) spareCall() {
-	t := c.t
-	*c = call{place: c.place, text: c.text}
+	t, place, text := c.t, c.place, c.text
+	*c = call{}
+	c.place, c.text = place, text
 	t.spare.Store(c)
 }
 
