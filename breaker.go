@@ -112,18 +112,17 @@ func (h health) err() error {
 // circuit is one target's breaker: a gobreaker, and what has to be kept beside it.
 type circuit struct {
 	target  string
-	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
+	breaker *gobreaker.TwoStepCircuitBreaker[struct{}] // nil: circuits are off
 	openFor time.Duration
-	hook    func(CircuitChange)
 
 	// streak counts failures in a row. gobreaker's own count forgets them with its window.
 	streak     atomic.Int64
 	generation atomic.Uint64 // counts the state's changes, so that an old result does not count in a new state
 	pending    atomic.Int64
-	standing   atomic.Pointer[circuitStanding] // gobreaker's State() would move the circuit
+	standing   atomic.Pointer[circuitStanding] // gobreaker's State() would move the circuit; nil before the first change
 	probe      atomic.Pointer[attempt]         // the newest half-open probe that holds a place
 
-	changes changeQueue
+	changes *changeQueue // nil: nobody wants to hear of them
 }
 
 // circuitStanding is the state as the last change left it.
@@ -136,9 +135,11 @@ type circuitStanding struct {
 // windowBuckets is how finely the rolling window forgets.
 const windowBuckets = 6
 
-func newCircuit(target string, p *BreakerPolicy, hook func(CircuitChange)) *circuit {
-	c := &circuit{target: target, hook: hook, openFor: jittered(p.OpenFor)}
-	c.standing.Store(&circuitStanding{since: time.Now()})
+func (c *circuit) init(p *BreakerPolicy, hook func(CircuitChange)) {
+	c.openFor = jittered(p.OpenFor)
+	if hook != nil {
+		c.changes = &changeQueue{hook: hook}
+	}
 	c.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
 		MaxRequests:  uint32(min(p.Probes, math.MaxUint32)),
 		Interval:     p.Window,
@@ -150,7 +151,14 @@ func newCircuit(target string, p *BreakerPolicy, hook func(CircuitChange)) *circ
 		},
 		IsExcluded: func(err error) bool { return err == errNeutral },
 	})
-	return c
+}
+
+// stands is how the circuit stands; the zero standing is that of one that never changed.
+func (c *circuit) stands() circuitStanding {
+	if s := c.standing.Load(); s != nil {
+		return *s
+	}
+	return circuitStanding{}
 }
 
 // jittered is d, give or take a quarter, so that the circuits of a fleet do not probe in step.
@@ -187,7 +195,7 @@ func (c *circuit) changed(from, to CircuitState) {
 	c.standing.Store(s)
 	c.generation.Add(1)
 	c.streak.Store(0)
-	if c.hook != nil {
+	if c.changes != nil {
 		c.changes.push(CircuitChange{Target: c.target, From: from, To: to, At: now})
 	}
 }
@@ -219,11 +227,11 @@ func (c *circuit) admit(a *attempt) (refusal CircuitOpenError, ok bool) {
 	if err == nil {
 		c.pending.Add(1)
 		a.circuit, a.done, a.generation = c, done, c.generation.Load()
-		if c.standing.Load().state == CircuitHalfOpen {
+		if c.stands().state == CircuitHalfOpen {
 			c.probe.Store(a)
 		}
 	}
-	c.changes.deliver(c.hook)
+	c.changes.deliver()
 	if err != nil {
 		return c.refusal(err), false
 	}
@@ -234,7 +242,7 @@ func (c *circuit) refusal(err error) CircuitOpenError {
 	if errors.Is(err, gobreaker.ErrTooManyRequests) {
 		return CircuitOpenError{Target: c.target, State: CircuitHalfOpen}
 	}
-	return CircuitOpenError{Target: c.target, State: CircuitOpen, NextProbe: c.standing.Load().nextProbe}
+	return CircuitOpenError{Target: c.target, State: CircuitOpen, NextProbe: c.stands().nextProbe}
 }
 
 // overtake frees the place of a probe that is out for longer than the circuit would have stayed open: else one that a silent
@@ -277,7 +285,7 @@ func (a *attempt) book(h health) {
 // late hears a probe that was overtaken. That the target answers after all closes the circuit, whatever newer probes say; that
 // it fails is for them to say.
 func (c *circuit) late(h health) {
-	if h != healthy || c.standing.Load().state != CircuitHalfOpen {
+	if h != healthy || c.stands().state != CircuitHalfOpen {
 		return
 	}
 	if newer := c.probe.Swap(nil); newer != nil {
@@ -291,7 +299,7 @@ func (c *circuit) late(h health) {
 // tell runs the hook for the changes that were noted and not told yet.
 func (a *attempt) tell() {
 	if a.circuit != nil {
-		a.circuit.changes.deliver(a.circuit.hook)
+		a.circuit.changes.deliver()
 	}
 }
 
@@ -306,7 +314,7 @@ func (c *circuit) count(h health) {
 
 // openUntil is until when the circuit is open, without moving it; zero where it is not open, or past its time.
 func (c *circuit) openUntil(now time.Time) time.Time {
-	s := c.standing.Load()
+	s := c.stands()
 	if s.state != CircuitOpen || now.After(s.nextProbe) {
 		return time.Time{}
 	}
@@ -315,7 +323,10 @@ func (c *circuit) openUntil(now time.Time) time.Time {
 
 // describe fills in what a snapshot says of the circuit.
 func (c *circuit) describe(into *Circuit) {
-	s, n := c.standing.Load(), c.breaker.Counts()
+	s, n := c.stands(), c.breaker.Counts()
+	if s.since.IsZero() {
+		s.since = into.Since
+	}
 	into.State, into.Since, into.NextProbe = s.state, s.since, s.nextProbe
 	into.ConsecutiveFailures = int(c.streak.Load())
 	into.Successes, into.Failures = int(n.TotalSuccesses), int(n.TotalFailures)
@@ -325,6 +336,7 @@ func (c *circuit) describe(into *Circuit) {
 // changeQueue hands changes to the hook in order and outside the lock. Whoever finds it idle delivers all that wait; a
 // call made from within the hook only adds to it.
 type changeQueue struct {
+	hook       func(CircuitChange)
 	waiting    atomic.Int64
 	mu         sync.Mutex
 	changes    []CircuitChange
@@ -338,8 +350,8 @@ func (q *changeQueue) push(c CircuitChange) {
 	q.waiting.Add(1)
 }
 
-func (q *changeQueue) deliver(hook func(CircuitChange)) {
-	if q.waiting.Load() == 0 || !q.begin() {
+func (q *changeQueue) deliver() {
+	if q == nil || q.waiting.Load() == 0 || !q.begin() {
 		return
 	}
 	panicked := true
@@ -349,7 +361,7 @@ func (q *changeQueue) deliver(hook func(CircuitChange)) {
 		}
 	}()
 	for c, ok := q.pop(); ok; c, ok = q.pop() {
-		hook(c)
+		q.hook(c)
 	}
 	panicked = false
 }

@@ -34,16 +34,16 @@ type budget struct {
 	limit  int64 // 0: no budget
 	tokens atomic.Int64
 	filled atomic.Int64 // up to when time has been credited, in nanoseconds since the epoch
-	epoch  time.Time
+	epoch  time.Time    // when the target was first called
 }
 
 func (b *budget) init(p BudgetPolicy, now time.Time) {
+	b.epoch = now
 	if p.Disabled {
 		return
 	}
 	b.limit = min(int64(p.Burst), maxTokens) * token
 	b.share = int64(min(p.Ratio*float64(token), float64(b.limit)))
-	b.epoch = now
 	b.tokens.Store(b.limit)
 }
 

@@ -178,10 +178,10 @@ func (c *call) prepare() {
 
 // circuit is that of the call's target; nil where there is none.
 func (c *call) circuit() *circuit {
-	if c.target == nil {
+	if c.target == nil || c.target.circuit.breaker == nil {
 		return nil
 	}
-	return c.target.circuit
+	return &c.target.circuit
 }
 
 // aim finds the call's target and counts the call there, which keeps the target in the registry.
@@ -206,7 +206,7 @@ func (c *call) openUntil(now time.Time) time.Time {
 	if c.target == nil {
 		return time.Time{}
 	}
-	return c.target.openUntil(now)
+	return c.target.circuit.openUntil(now)
 }
 
 // limitsInForce are those of the Config, as far as an Override does not change them. An Override, like an action, belongs to

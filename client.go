@@ -174,10 +174,10 @@ func (t *Transport) targetOf(req *http.Request, now time.Time) *target {
 }
 
 func (t *Transport) newTarget(name string) *target {
-	n := &target{name: name}
+	n := &target{circuit: circuit{target: name}}
 	n.budget.init(t.retry.Budget, time.Now())
 	if !t.breaker.Disabled {
-		n.circuit = newCircuit(name, &t.breaker, t.hooks.Circuit)
+		n.circuit.init(&t.breaker, t.hooks.Circuit)
 	}
 	if t.bulkhead.MaxInFlight > 0 {
 		n.slots = make(chan struct{}, t.bulkhead.MaxInFlight)

@@ -245,7 +245,7 @@ func (c *call) forbidWait(a *attempt, wait time.Duration) error {
 		return err
 	}
 	if until := c.openUntil(now); !until.IsZero() {
-		return &CircuitOpenError{Target: c.target.name, State: CircuitOpen, NextProbe: until}
+		return &CircuitOpenError{Target: c.target.circuit.target, State: CircuitOpen, NextProbe: until}
 	}
 	if a.yielded.Load() && a.health() == failing {
 		return why(ErrCircuitOpen, "the attempt was a probe, and a probe that fails is not repeated")

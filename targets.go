@@ -14,8 +14,7 @@ import (
 
 // target is what is kept per target: its circuit, its retry budget, its bulkhead.
 type target struct {
-	name    string
-	circuit *circuit // nil: circuits are off
+	circuit circuit
 	budget  budget
 	slots   chan struct{} // nil: no bulkhead
 	calls   atomic.Int64  // under way, until the reply is done with; they keep the target in the registry
@@ -111,21 +110,13 @@ func (r *registry) evict(now time.Time) bool {
 
 // currentRank is when the target was last of use; past now for one that has to stay.
 func (r *registry) currentRank(t *target, now time.Time) int64 {
-	if until := t.openUntil(now); !until.IsZero() {
+	if until := t.circuit.openUntil(now); !until.IsZero() {
 		return max(r.since(until), r.since(now)+1)
 	}
 	if t.calls.Load() > 0 {
 		return r.since(now) + 1
 	}
 	return max(t.lastUsed.Load(), t.rank)
-}
-
-// openUntil is until when the target's circuit is open; zero where it is not open, or past its time.
-func (t *target) openUntil(now time.Time) time.Time {
-	if t.circuit == nil {
-		return time.Time{}
-	}
-	return t.circuit.openUntil(now)
 }
 
 // drop takes the least target out, unless a call has begun there meanwhile: either we see the call, or it sees us.
@@ -136,7 +127,7 @@ func (r *registry) drop(t *target) bool {
 		return false
 	}
 	heap.Pop(&r.byRank)
-	delete(r.byName, t.name)
+	delete(r.byName, t.circuit.target)
 	return true
 }
 
@@ -154,8 +145,8 @@ func (r *registry) snapshot() []Circuit {
 }
 
 func (t *target) snapshot() Circuit {
-	s := Circuit{Target: t.name, CallsInFlight: int(t.calls.Load()), BudgetLeft: t.budget.left(time.Now())}
-	if t.circuit != nil {
+	s := Circuit{Target: t.circuit.target, Since: t.budget.epoch, CallsInFlight: int(t.calls.Load()), BudgetLeft: t.budget.left(time.Now())}
+	if t.circuit.breaker != nil {
 		t.circuit.describe(&s)
 	}
 	return s
