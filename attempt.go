@@ -224,8 +224,11 @@ func (a *attempt) gather() {
 	e.replayed = c.keyed && replayed(a.resp.Header, c.t.provider.ReplayHeader)
 	e.broken = a.broken()
 	e.upgraded = e.status == http.StatusSwitchingProtocols && c.req.Header.Get("Upgrade") != ""
-	e.advice = adviceOf(a.resp.Header)
 	e.verdict = a.judge()
+	if e.plainSuccess() {
+		return
+	}
+	e.advice = adviceOf(a.resp.Header)
 	a.hint, _ = retryHint(a.resp.Header, a.start.Add(a.elapsed))
 	a.hint = max(a.hint, e.verdict.MinWait)
 }

@@ -56,7 +56,7 @@ type Report struct {
 	// Elapsed runs from the first hop's start until RoundTrip returned; reading the reply is not in it.
 	Elapsed time.Duration
 	// RetryAfter is how long the last answer asked to wait, or how long until an open circuit lets a probe through;
-	// zero where nobody asked.
+	// zero where nobody asked. Of the successes only a 202 is looked at, and one that Judge has a word on.
 	RetryAfter time.Duration
 	// Replayed says that the last answer bore the provider's replay header: it is the stored answer to an earlier request.
 	Replayed bool

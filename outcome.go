@@ -88,6 +88,11 @@ func (e *evidence) writeSays() Outcome {
 
 func (e *evidence) success() bool { return e.status >= 200 && e.status < 300 }
 
+// plainSuccess reports whether the answer is a success that says nothing of a retry, so that no header is asked for one.
+func (e *evidence) plainSuccess() bool {
+	return e.success() && e.status != http.StatusAccepted && !e.broken && e.verdict == Verdict{}
+}
+
 // standing is what may be claimed of an action so far.
 type standing struct {
 	outcome Outcome
