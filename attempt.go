@@ -167,9 +167,7 @@ func (a *attempt) receive(resp *http.Response, err error) {
 		a.err = errNoReply
 	}
 	if a.resp != nil {
-		if a.resp.Request == nil {
-			a.resp.Request = &a.sent // not every Base says it, and Judge may look
-		}
+		a.resp.Request = &a.sent // Judge may look, and not every Base says it, or says another
 		a.readReply()
 	}
 	if a.err != nil {

@@ -271,7 +271,7 @@ func (c *call) identify(now time.Time) error {
 		return c.goOn(prev, given, now)
 	}
 	if c.action != nil {
-		return c.useAction(given, now)
+		return c.useAction(given, wire, now)
 	}
 	return c.chooseKey(given, wire, present)
 }
@@ -325,7 +325,15 @@ func (c *call) goOn(prev *call, given string, now time.Time) error {
 	if given != "" && given != prev.key {
 		return why(ErrInvalidKey, "the redirected request carries another key than the action's")
 	}
-	c.setKey(prev.key, prev.wire)
+	if given == "" && c.t.provider.KeyOf != nil && c.action != nil {
+		return why(ErrInvalidKey, "the redirected request does not carry the action's key")
+	}
+	if given != "" || c.t.provider.KeyOf == nil {
+		c.setKey(prev.key, prev.wire)
+	}
+	if c.standing.maybe && !c.repeatable {
+		return why(ErrNotRetryable, "the write may have been done, and no key protects it where its redirect leads")
+	}
 	if c.action != nil && !c.replayable {
 		return why(ErrBodyNotReplayable, "an action needs a body that can be read again")
 	}
@@ -341,10 +349,10 @@ func (c *call) goOn(prev *call, given string, now time.Time) error {
 }
 
 // useAction takes the key from the action in the context, after every check that could refuse it.
-func (c *call) useAction(given string, now time.Time) error {
+func (c *call) useAction(given, wire string, now time.Time) error {
 	a, p := c.action, &c.t.provider
 	c.standing = begin(true, a.fresh())
-	if err := p.acceptKey(a.Key); err != nil {
+	if err := c.acceptKey(a.Key); err != nil {
 		return err
 	}
 	if given != "" && given != a.Key {
@@ -365,7 +373,7 @@ func (c *call) useAction(given string, now time.Time) error {
 		if c.standing.maybe {
 			return why(ErrNotRetryable, "the action was used before, and no key protects a repeated %s here", c.method)
 		}
-		c.key = ""
+		c.key, c.wire = given, wire // one that the caller set goes on, and protects nothing
 		return nil
 	}
 	c.setKey(a.Key, p.wireKey(a.Key))
@@ -381,11 +389,19 @@ func (c *call) chooseKey(given, wire string, present bool) error {
 		return c.dueKey()
 	}
 	noteUse(given)
-	if err := c.t.provider.acceptKey(given); err != nil {
+	if err := c.acceptKey(given); err != nil {
 		return err
 	}
 	c.setKey(given, wire)
 	return nil
+}
+
+// acceptKey refuses what the API would not take as a key. Where it takes none, a header must be able to hold it.
+func (c *call) acceptKey(key string) error {
+	if !c.honoured {
+		return checkKey(key, c.t.provider.MaxKeyLength)
+	}
+	return c.t.provider.acceptKey(key)
 }
 
 // dueKey says that the call gets a key of its own. It is made when the first attempt is sent, so that a call that the circuit

@@ -56,7 +56,7 @@ type Transport struct {
 	retry      RetryPolicy
 	breaker    BreakerPolicy
 	provider   Provider
-	keyRoutes  keyRoutes
+	keyRoutes  []keyRoute
 	ownKeys    error // why the API would not take a key made here
 	hooks      Hooks
 	target     func(*http.Request) string

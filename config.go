@@ -136,9 +136,8 @@ func (p Provider) faults() []error {
 	if p.KeyOf != nil && (p.NoKeys || p.KeyHeader != "" || p.QuoteKey) {
 		faults = append(faults, fault("Provider.KeyOf finds the key outside of a header: NoKeys, KeyHeader and QuoteKey contradict it"))
 	}
-	if _, err := newKeyRoutes(p.KeyRoutes); err != nil {
-		faults = append(faults, err)
-	}
+	_, bad := newKeyRoutes(p.KeyRoutes)
+	faults = append(faults, bad...)
 	for name, header := range map[string]string{"KeyHeader": p.KeyHeader, "ReplayHeader": p.ReplayHeader} {
 		if header != "" && !isToken(header) {
 			faults = append(faults, fault("Provider.%s %q is no valid header name", name, header))

@@ -3,7 +3,6 @@ package outbound
 import (
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -15,7 +14,8 @@ type Provider struct {
 	// KeyHeader is the header that carries the key. Default: "Idempotency-Key".
 	KeyHeader string
 	// KeyOf finds the key where an API takes it elsewhere: in a member of the body, a form field, the query. Empty: this
-	// request has none. No header carries a key then, and none is made: an action's key must already be in the request. It is
+	// request has none. No header carries a key then, not even an Idempotency-Key that the caller set, and none is made: an
+	// action's key must already be in the request. It is
 	// asked about each write, on the caller's goroutine, must be safe for concurrent use, and must read a body through
 	// GetBody only. Its error refuses the call with ErrInvalidKey and is printed there. Default: nil, KeyHeader.
 	KeyOf func(*http.Request) (string, error)
@@ -25,9 +25,9 @@ type Provider struct {
 	// KeyMethods are the methods on which the API honours a key. Default: POST and PATCH. A method that is no write (GET,
 	// HEAD, OPTIONS, TRACE) is refused by New.
 	KeyMethods []string
-	// KeyRoutes are the paths on which the API honours a key, as patterns of http.ServeMux without method and host:
-	// "/payments", "/payments/{id}/refunds". On any other path a key protects nothing: none is made, and a write is repeated
-	// as if it had none. Default: nil, every path.
+	// KeyRoutes are the paths on which the API honours a key: "/payments", "/payments/{id}/refunds", where {id} stands for
+	// any one part, or "/v2/" for all below it. On any other path a key protects nothing: none is made, and a write is repeated
+	// as if it had none. So it is where a path is not clean, or escaped in an unusual way. Default: nil, every path.
 	KeyRoutes []string
 	// MinKeyLength is the shortest key, in bytes, without the quotes. Default: 1. Negative: refused by New.
 	MinKeyLength int
@@ -44,16 +44,18 @@ type Provider struct {
 	// other than PUT and DELETE is repeated only where it was not sent or was refused with 429, but see AllowDuplicates.
 	NoKeys bool
 	// AllowDuplicates lets a write that no key protects be repeated although it may have been done: you accept that the
-	// work is done, and paid for, twice. For APIs where that costs little, such as a generated text. Default: false, such a
-	// write is repeated only where it was not sent or was refused with 429.
+	// work is done, and paid for, twice. For APIs where that costs little, such as a generated text. It is for the attempts of
+	// one call: an action that was used before is refused where no key is sent. Default: false, such a write is repeated
+	// only where it was not sent or was refused with 429.
 	AllowDuplicates bool
 	// ReplayHeader is the header whose value "true" marks a stored answer to an earlier request with the same key.
 	// Default: "Idempotent-Replayed".
 	ReplayHeader string
 	// Judge is the API's own reading of an answer; it comes before all other rules. It sees the first 64 KiB of the body of
 	// an answer outside 2xx, or the whole body of an answer that is read inside the attempt; nil of any other. The body
-	// stays readable for the caller, and the response's Request is what was sent. It is not asked about an answer whose body broke off before that. It is called on the
-	// caller's goroutine, must be safe for concurrent use, and must neither read nor keep the response's Body. Default: nil.
+	// stays readable for the caller, and the response's Request is what was sent. Both are as they are on the wire: a body
+	// is compressed where the caller asked for that. Of an answer outside 2xx whose body broke off, or was too slow, it sees
+	// no body; it is not asked about a success that broke off. It is called on the caller's goroutine, must be safe for concurrent use, and must neither read nor keep the response's Body. Default: nil.
 	Judge func(resp *http.Response, body []byte) Verdict
 }
 
@@ -126,36 +128,8 @@ func (p Provider) withDefaults() Provider {
 // honoursKey reports whether a key would count for this request.
 func (t *Transport) honoursKey(req *http.Request) bool {
 	p := &t.provider
-	return !p.NoKeys && slices.Contains(p.KeyMethods, methodOf(req)) && (len(p.KeyRoutes) == 0 || t.keyRoutes.match(req))
-}
-
-// keyRoutes are Provider.KeyRoutes.
-type keyRoutes struct{ mux *http.ServeMux }
-
-// keyRoute marks what a pattern matched; for a path that is not clean a ServeMux answers with a handler of its own.
-type keyRoute struct{ http.Handler }
-
-// newKeyRoutes reads the patterns; a ServeMux panics at one that it does not understand.
-func newKeyRoutes(patterns []string) (routes keyRoutes, err error) {
-	routes = keyRoutes{http.NewServeMux()}
-	defer func() {
-		if problem := recover(); problem != nil {
-			err = fault("Provider.KeyRoutes: %v", problem)
-		}
-	}()
-	for _, pattern := range patterns {
-		if !strings.HasPrefix(pattern, "/") {
-			return routes, fault("Provider.KeyRoutes has %q: a pattern begins with a slash; methods stand in KeyMethods", pattern)
-		}
-		routes.mux.Handle(pattern, keyRoute{http.NotFoundHandler()})
-	}
-	return routes, nil
-}
-
-func (r keyRoutes) match(req *http.Request) bool {
-	handler, _ := r.mux.Handler(req)
-	_, ok := handler.(keyRoute)
-	return ok
+	return !p.NoKeys && slices.Contains(p.KeyMethods, methodOf(req)) &&
+		(len(t.keyRoutes) == 0 || slices.ContainsFunc(t.keyRoutes, func(r keyRoute) bool { return r.leadsTo(req.URL) }))
 }
 
 func orDefault[T comparable](v, otherwise T) T {

@@ -19,6 +19,9 @@ func TestKeyRoutes(t *testing.T) {
 	routes := []string{"/payments", "/payments/{id}/refunds", "/v2/"}
 	for path, honoured := range map[string]bool{
 		"/payments": true, "/payments?a=b": true, "/payments/p1/refunds": true, "/v2/": true, "/v2/anything/at/all": true,
+		"/v2/.well-known": true, "/payments/.../refunds": true,
+		"/v2": false, "/v2//": false, "/v2/a/../../payments": false, "/payments/../refunds": false, "/payments//refunds": false, "/payments/p%2F1/refunds": false,
+		"/%70ayments": false, "/Payments": false, "/api/payments": false, "/payments/p1/refunds/": false, "//": false,
 		"/": false, "": false, "/payments/": false, "/payments/p1": false, "/payments/p1/q/refunds": false, "//payments": false, "/a/../payments": false, "/v3/": false,
 	} {
 		for name, given := range map[string]string{"made here": "", "adopted": "order-42"} {
@@ -203,19 +206,113 @@ func TestAllowDuplicates(t *testing.T) {
 	}
 }
 
-// TestJudgeKnowsTheRequest, also below a Base that does not say which one it answered.
+// TestJudgeKnowsTheRequest, also below a Base that says nothing of the request that it answered, or names another.
 func TestJudgeKnowsTheRequest(t *testing.T) {
-	base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
-		resp, err := answers(422)(req)
-		resp.Request = nil
-		return resp, err
-	})
-	var method string
-	tr := newTransport(t, outbound.Config{Base: base, Provider: outbound.Provider{Judge: func(resp *http.Response, _ []byte) outbound.Verdict {
-		method = resp.Request.Method
-		return outbound.Verdict{}
-	}}})
-	_, err := post(t, tr, t.Context())
+	for name, said := range map[string]*http.Request{"none": nil, "another": {Method: http.MethodGet}} {
+		base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			resp, err := answers(422)(req)
+			resp.Request = said
+			return resp, err
+		})
+		var method string
+		tr := newTransport(t, outbound.Config{Base: base, Provider: outbound.Provider{Judge: func(resp *http.Response, _ []byte) outbound.Verdict {
+			method = resp.Request.Method
+			return outbound.Verdict{}
+		}}})
+		_, err := post(t, tr, t.Context())
+		require.NoError(t, err, name)
+		assert.Equal(t, http.MethodPost, method, name)
+	}
+}
+
+// TestJudgeIsHeardOnABrokenAnswer: what forbids to repeat a 500 forbids it too where its body breaks off, or never comes.
+func TestJudgeIsHeardOnABrokenAnswer(t *testing.T) {
+	for name, body := range map[string]func(*http.Request) io.ReadCloser{
+		"broken off": breaking("{", io.ErrUnexpectedEOF), "too slow": stalling("{"),
+	} {
+		bubble(t, func(t *testing.T) {
+			base := playing(answersBody(500, body), answers(201))
+			cfg := quick(base)
+			cfg.Provider.Judge = func(resp *http.Response, _ []byte) outbound.Verdict {
+				if resp.StatusCode == 500 {
+					return outbound.Verdict{Next: outbound.NextStop}
+				}
+				return outbound.Verdict{}
+			}
+			resp, err := post(t, newTransport(t, cfg), t.Context())
+			assert.Equal(t, outbound.OutcomeUnknown, outbound.OutcomeOf(resp, err), name)
+			assert.Equal(t, 1, base.hits(), name)
+		})
+	}
+}
+
+// TestARedirectToWhereNoKeyCounts: a write that may have been done is not repeated there; one that was not done goes on.
+func TestARedirectToWhereNoKeyCounts(t *testing.T) {
+	inQuery := outbound.Provider{KeyOf: func(req *http.Request) (string, error) { return req.URL.Query().Get("key"), nil }}
+	for name, row := range map[string]struct {
+		provider outbound.Provider
+		method   string
+		from, to string
+		lost     bool
+		action   bool
+		hits     int
+		err      error
+	}{
+		"another route, maybe done":        {outbound.Provider{KeyRoutes: []string{"/a"}}, "POST", "/a", "/b", true, false, 2, outbound.ErrNotRetryable},
+		"a slash more, maybe done":         {outbound.Provider{KeyRoutes: []string{"/a"}}, "POST", "/a", "/a/", true, false, 2, outbound.ErrNotRetryable},
+		"another route, not done":          {outbound.Provider{KeyRoutes: []string{"/a"}}, "POST", "/a", "/b", false, false, 2, nil},
+		"a key route, maybe done":          {outbound.Provider{KeyRoutes: []string{"/a", "/b"}}, "POST", "/a", "/b", true, false, 3, nil},
+		"PUT, maybe done":                  {outbound.Provider{KeyRoutes: []string{"/a"}, KeyMethods: []string{"PUT"}}, "PUT", "/a", "/b", true, false, 3, nil},
+		"duplicates allowed":               {outbound.Provider{KeyRoutes: []string{"/a"}, AllowDuplicates: true}, "POST", "/a", "/b", true, false, 3, nil},
+		"key left behind, maybe done":      {inQuery, "POST", "/a?key=k-1", "/b", true, false, 2, outbound.ErrNotRetryable},
+		"key left behind, and so unknown":  {inQuery, "POST", "/a?key=k-1", "/b", false, false, 1, outbound.ErrNotRetryable},
+		"key comes along":                  {inQuery, "POST", "/a?key=k-1", "/b?key=k-1", true, false, 3, nil},
+		"key left behind, of an action":    {inQuery, "POST", "/a?key=k-1", "/b", false, true, 1, outbound.ErrInvalidKey},
+		"another key comes, of an action":  {inQuery, "POST", "/a?key=k-1", "/b?key=k-2", false, true, 1, outbound.ErrInvalidKey},
+		"key comes along, of an action":    {inQuery, "POST", "/a?key=k-1", "/b?key=k-1", true, true, 3, nil},
+		"another route, resumed action":    {outbound.Provider{KeyRoutes: []string{"/a"}}, "POST", "/a", "/b", false, true, 1, outbound.ErrNotRetryable},
+		"a key route, of a resumed action": {outbound.Provider{KeyRoutes: []string{"/a", "/b"}}, "POST", "/a", "/b", false, true, 2, nil},
+	} {
+		bubble(t, func(t *testing.T) {
+			steps := []step{answers(307, "Location", row.to), answers(201)}
+			if row.lost {
+				steps = append([]step{fails(io.EOF)}, steps...)
+			}
+			base := playing(steps...)
+			cfg := quick(base)
+			cfg.Provider = row.provider
+			ctx := t.Context()
+			if row.action {
+				ctx = outbound.WithAction(ctx, &outbound.Action{Key: "k-1", Started: time.Now()})
+			}
+			client := &http.Client{Transport: newTransport(t, cfg)}
+			resp, err := client.Do(newRequest(t, ctx, row.method, "https://api.test"+row.from, "x"))
+			require.ErrorIs(t, err, row.err, name)
+			assert.Equal(t, row.hits, base.hits(), name)
+			want := outbound.OutcomeSucceeded
+			if row.err != nil {
+				want = outbound.OutcomeUnknown
+			}
+			assert.Equal(t, want, outbound.OutcomeOf(resp, err), name)
+		})
+	}
+}
+
+// TestAKeyOfTheCallersGoesOnWhereItCountsForNothing, in any form, with an action as without.
+func TestAKeyOfTheCallersGoesOnWhereItCountsForNothing(t *testing.T) {
+	refuse := func(string) error { return errors.New("never") }
+	base := playing(answers(201))
+	tr := newTransport(t, outbound.Config{Base: base, Provider: outbound.Provider{KeyRoutes: []string{"/other"}, CheckKey: refuse, MinKeyLength: 20}})
+	req := newRequest(t, t.Context(), http.MethodPost, payURL, "x")
+	req.Header.Set("Idempotency-Key", "order-42")
+	_, err := send(tr, req)
 	require.NoError(t, err)
-	assert.Equal(t, http.MethodPost, method)
+	own := outbound.NewAction()
+	req = newRequest(t, with(t, own), http.MethodPost, payURL, "x")
+	req.Header.Set("Idempotency-Key", own.Key)
+	_, err = send(tr, req)
+	require.NoError(t, err)
+	require.Len(t, base.seen, 2)
+	assert.Equal(t, []string{"order-42"}, base.seen[0].keys())
+	assert.Equal(t, []string{own.Key}, base.seen[1].keys())
 }

@@ -180,17 +180,17 @@ func replayed(h http.Header, name string) bool {
 	return strings.EqualFold(strings.TrimSpace(first(h, name)), "true")
 }
 
-// judge asks the provider, where it has a say and the answer did not break off.
+// judge asks the provider, where it has a say. A success that broke off is for the rules.
 func (a *attempt) judge() Verdict {
-	judge := a.call.t.provider.Judge
-	if judge == nil || a.broken() {
+	judge, success := a.call.t.provider.Judge, a.evidence.success()
+	if judge == nil || a.broken() && success {
 		return Verdict{}
 	}
 	body := a.prefix
-	if a.evidence.success() && a.end == nil && a.resp.Body != http.NoBody {
+	if a.broken() || success && a.end == nil && a.resp.Body != http.NoBody {
 		body = nil // only its beginning was read, if at all
 	}
-	if !a.evidence.success() {
+	if !success {
 		body = body[:min(len(body), maxJudged)]
 	}
 	return judge(a.resp, body)
