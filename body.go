@@ -267,7 +267,7 @@ type progressing struct {
 }
 
 func (p *progressing) Read(b []byte) (int, error) {
-	if p.left == 0 {
+	if p.left <= 0 {
 		return 0, io.EOF
 	}
 	n, err := p.r.Read(b[:min(len(b), p.left)])

@@ -231,7 +231,9 @@ func (c *circuit) admit(a *attempt) (refusal CircuitOpenError, ok bool) {
 			c.probe.Store(a)
 		}
 	}
-	c.changes.deliver()
+	if c.changes.deliver() {
+		a.start = time.Now() // the hook may have been slow
+	}
 	if err != nil {
 		return c.refusal(err), false
 	}
@@ -254,10 +256,10 @@ func (c *circuit) overtake(now time.Time) bool {
 
 // yield gives the place back and keeps the verdict for later.
 func (a *attempt) yield() bool {
+	a.yielded.Store(true) // first, so that whoever hears of the failure knows
 	if !a.state.CompareAndSwap(admitted, overtaken) {
 		return false
 	}
-	a.yielded.Store(true)
 	a.done(errNeutral)
 	return true
 }
@@ -350,9 +352,9 @@ func (q *changeQueue) push(c CircuitChange) {
 	q.waiting.Add(1)
 }
 
-func (q *changeQueue) deliver() {
+func (q *changeQueue) deliver() (told bool) {
 	if q == nil || q.waiting.Load() == 0 || !q.begin() {
-		return
+		return false
 	}
 	panicked := true
 	defer func() {
@@ -362,8 +364,10 @@ func (q *changeQueue) deliver() {
 	}()
 	for c, ok := q.pop(); ok; c, ok = q.pop() {
 		q.hook(c)
+		told = true
 	}
 	panicked = false
+	return told
 }
 
 func (q *changeQueue) begin() bool {
@@ -425,8 +429,14 @@ type BreakerPolicy struct {
 func guard(next layer) layer {
 	return func(a *attempt) {
 		if c := a.call.circuit(); c != nil {
-			if refusal, ok := c.admit(a); !ok {
-				a.refuse(refusal)
+			refusal, ok := c.admit(a)
+			if !ok {
+				a.call.failure = &failure{refusal: refusal}
+				a.stop(&a.call.failure.refusal)
+				return
+			}
+			if err := a.call.overtime(a.start, 0); err != nil {
+				a.stop(err)
 				return
 			}
 		}
@@ -434,9 +444,9 @@ func guard(next layer) layer {
 	}
 }
 
-// refuse ends an attempt that may not be made.
-func (a *attempt) refuse(refusal CircuitOpenError) {
-	a.call.failure = &failure{refusal: refusal}
+// stop ends an attempt that may not be made, and its call.
+func (a *attempt) stop(why error) {
+	a.call.stopped = why
 	a.release()
 	if a.fresh {
 		_ = a.body.Close()

@@ -596,8 +596,8 @@ func TestAFailedProbeIsNotRepeated(t *testing.T) {
 		outcome outbound.Outcome
 		stopped error
 	}{
-		"timeout":    {slowly(time.Hour, answers(201)), 1, outbound.OutcomeUnknown, outbound.ErrCircuitOpen},
-		"503":        {slowly(20*time.Second, answers(503)), 1, outbound.OutcomeUnknown, outbound.ErrCircuitOpen},
+		"timeout":    {slowly(time.Hour, answers(201)), 1, outbound.OutcomeUnknown, outbound.ErrNotRetryable},
+		"503":        {slowly(20*time.Second, answers(503)), 1, outbound.OutcomeUnknown, outbound.ErrNotRetryable},
 		"429":        {slowly(20*time.Second, answers(429)), 2, outbound.OutcomeSucceeded, nil},
 		"in the end": {slowly(20*time.Second, answers(201)), 1, outbound.OutcomeSucceeded, nil},
 	} {
@@ -676,4 +676,88 @@ func TestRefusedCallsShareNothing(t *testing.T) {
 	}
 	all.Wait()
 	assert.Equal(t, int64(0), int64(tr.Circuits()[0].CallsInFlight))
+}
+
+// TestASlowCircuitHookCounts against the limits of the call that tells it, and not as the server's slowness.
+func TestASlowCircuitHookCounts(t *testing.T) {
+	// down opens the circuit, and leaves it past its time; from then on the hook is slow, once.
+	down := func(t *testing.T, cfg outbound.Config, hook time.Duration) *outbound.Transport {
+		slow := false
+		cfg.Breaker.ConsecutiveFailures, cfg.Breaker.OpenFor = 1, time.Second
+		cfg.Hooks.Circuit = func(outbound.CircuitChange) {
+			if slow {
+				slow = false
+				time.Sleep(hook)
+			}
+		}
+		tr := newTransport(t, cfg)
+		_, _ = get(t, tr, payURL+"/down")
+		slow = true
+		return tr
+	}
+	answering := func(after time.Duration, performed *int) roundTripFunc {
+		return func(req *http.Request) (*http.Response, error) {
+			if strings.HasSuffix(req.URL.Path, "/down") {
+				return answers(500)(req)
+			}
+			*performed++
+			return slowly(after, answers(201))(req)
+		}
+	}
+	bubble(t, func(t *testing.T) { // the total timeout
+		performed := 0
+		tr := down(t, outbound.Config{Base: answering(time.Second, &performed), TotalTimeout: 3 * time.Second}, 5*time.Second)
+		time.Sleep(2 * time.Second)
+		start := time.Now()
+		resp, err := post(t, tr, t.Context())
+		require.ErrorIs(t, err, outbound.ErrTotalTimeout)
+		assert.Equal(t, 5*time.Second, time.Since(start))
+		assert.Equal(t, outbound.OutcomeNotSent, outbound.OutcomeOf(resp, err))
+		assert.Zero(t, performed)
+		_, err = post(t, tr, t.Context())
+		require.NoError(t, err, "the probe's place was given back")
+	})
+	bubble(t, func(t *testing.T) { // the key's window
+		performed := 0
+		tr := down(t, outbound.Config{
+			Base: answering(time.Millisecond, &performed), AttemptTimeout: 5 * time.Second, TotalTimeout: -1, Provider: outbound.Provider{KeyWindow: time.Minute},
+		}, 30*time.Second)
+		a := outbound.NewAction()
+		time.Sleep(54 * time.Second)
+		_, err := post(t, tr, with(t, a))
+		require.ErrorIs(t, err, outbound.ErrKeyExpired)
+		assert.Zero(t, performed)
+	})
+	bubble(t, func(t *testing.T) { // it is no slow call
+		performed := 0
+		tr := down(t, outbound.Config{Base: answering(time.Millisecond, &performed), Breaker: outbound.BreakerPolicy{SlowCall: time.Second}}, 1500*time.Millisecond)
+		time.Sleep(2 * time.Second)
+		_, err := post(t, tr, t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, outbound.CircuitClosed, stateOf(tr))
+	})
+}
+
+// TestASlowKeyOfLeavesTheTargetItsPlace: the one that makes room for it was used meanwhile, and is idle all the same.
+func TestASlowKeyOfLeavesTheTargetItsPlace(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		tr := newTransport(t, outbound.Config{
+			Base: playing(answers(200)), Breaker: outbound.BreakerPolicy{MaxCircuits: 1},
+			Provider: outbound.Provider{KeyOf: func(*http.Request) (string, error) {
+				time.Sleep(100 * time.Millisecond)
+				return "k", nil
+			}},
+		})
+		done := make(chan error, 1)
+		go func() {
+			_, err := send(tr, newRequest(t, t.Context(), http.MethodPost, "https://slow.test/", "x"))
+			done <- err
+		}()
+		time.Sleep(50 * time.Millisecond)
+		_, err := get(t, tr, "https://quick.test/")
+		require.NoError(t, err)
+		require.NoError(t, <-done)
+		require.Len(t, tr.Circuits(), 1)
+		assert.Equal(t, "https://slow.test:443", tr.Circuits()[0].Target)
+	})
 }

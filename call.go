@@ -239,6 +239,9 @@ func (l limits) changedBy(o Override) limits {
 // an SDK named in the header, or a new one. It refuses what must not be sent.
 func (c *call) identify(now time.Time) error {
 	given, wire, present, keyErr := c.t.provider.keyIn(c.req)
+	if c.t.provider.KeyOf != nil {
+		now = time.Now() // it may have been slow
+	}
 	prev := c.hopOf()
 	if prev == nil {
 		c.deadline = deadlineAfter(c.start, c.limits.total)
@@ -323,7 +326,7 @@ func (c *call) inherit(prev *call) {
 // goOn continues an action at the place that its redirect named.
 func (c *call) goOn(prev *call, given string, now time.Time) error {
 	if given != "" && given != prev.key {
-		return why(ErrInvalidKey, "the redirected request carries another key than the action's")
+		return why(ErrInvalidKey, "the key that the redirected request carries is not the action's")
 	}
 	if given == "" && c.t.provider.KeyOf != nil && c.action != nil {
 		return why(ErrInvalidKey, "the redirected request does not carry the action's key")
@@ -331,7 +334,7 @@ func (c *call) goOn(prev *call, given string, now time.Time) error {
 	if given != "" || c.t.provider.KeyOf == nil {
 		c.setKey(prev.key, prev.wire)
 	}
-	if c.standing.maybe && !c.repeatable {
+	if prev.keyed && c.standing.maybe && !c.repeatable {
 		return why(ErrNotRetryable, "the write may have been done, and no key protects it where its redirect leads")
 	}
 	if c.action != nil && !c.replayable {

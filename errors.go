@@ -53,7 +53,7 @@ type Report struct {
 	// Attempts are the attempts in order, those of earlier redirect hops first. An attempt that the circuit refused is
 	// not among them: nothing was asked of Base.
 	Attempts []Attempt
-	// Elapsed runs from the first hop's start until RoundTrip returned; reading the reply is not in it.
+	// Elapsed runs from the first hop's start until the reply was handed over, or the call failed; reading the reply is not in it.
 	Elapsed time.Duration
 	// RetryAfter is how long the last answer asked to wait, or how long until an open circuit lets a probe through;
 	// zero where nobody asked. Of the successes only a 202 is looked at, and one that Judge has a word on.

@@ -258,20 +258,21 @@ func TestARedirectToWhereNoKeyCounts(t *testing.T) {
 		hits     int
 		err      error
 	}{
-		"another route, maybe done":        {outbound.Provider{KeyRoutes: []string{"/a"}}, "POST", "/a", "/b", true, false, 2, outbound.ErrNotRetryable},
-		"a slash more, maybe done":         {outbound.Provider{KeyRoutes: []string{"/a"}}, "POST", "/a", "/a/", true, false, 2, outbound.ErrNotRetryable},
-		"another route, not done":          {outbound.Provider{KeyRoutes: []string{"/a"}}, "POST", "/a", "/b", false, false, 2, nil},
-		"a key route, maybe done":          {outbound.Provider{KeyRoutes: []string{"/a", "/b"}}, "POST", "/a", "/b", true, false, 3, nil},
-		"PUT, maybe done":                  {outbound.Provider{KeyRoutes: []string{"/a"}, KeyMethods: []string{"PUT"}}, "PUT", "/a", "/b", true, false, 3, nil},
-		"duplicates allowed":               {outbound.Provider{KeyRoutes: []string{"/a"}, AllowDuplicates: true}, "POST", "/a", "/b", true, false, 3, nil},
-		"key left behind, maybe done":      {inQuery, "POST", "/a?key=k-1", "/b", true, false, 2, outbound.ErrNotRetryable},
-		"key left behind, and so unknown":  {inQuery, "POST", "/a?key=k-1", "/b", false, false, 1, outbound.ErrNotRetryable},
-		"key comes along":                  {inQuery, "POST", "/a?key=k-1", "/b?key=k-1", true, false, 3, nil},
-		"key left behind, of an action":    {inQuery, "POST", "/a?key=k-1", "/b", false, true, 1, outbound.ErrInvalidKey},
-		"another key comes, of an action":  {inQuery, "POST", "/a?key=k-1", "/b?key=k-2", false, true, 1, outbound.ErrInvalidKey},
-		"key comes along, of an action":    {inQuery, "POST", "/a?key=k-1", "/b?key=k-1", true, true, 3, nil},
-		"another route, resumed action":    {outbound.Provider{KeyRoutes: []string{"/a"}}, "POST", "/a", "/b", false, true, 1, outbound.ErrNotRetryable},
-		"a key route, of a resumed action": {outbound.Provider{KeyRoutes: []string{"/a", "/b"}}, "POST", "/a", "/b", false, true, 2, nil},
+		"another route, maybe done":         {outbound.Provider{KeyRoutes: []string{"/a"}}, "POST", "/a", "/b", true, false, 2, outbound.ErrNotRetryable},
+		"a slash more, maybe done":          {outbound.Provider{KeyRoutes: []string{"/a"}}, "POST", "/a", "/a/", true, false, 2, outbound.ErrNotRetryable},
+		"another route, not done":           {outbound.Provider{KeyRoutes: []string{"/a"}}, "POST", "/a", "/b", false, false, 2, nil},
+		"a key route, maybe done":           {outbound.Provider{KeyRoutes: []string{"/a", "/b"}}, "POST", "/a", "/b", true, false, 3, nil},
+		"an adopted key that never counted": {outbound.Provider{KeyRoutes: []string{"/other"}}, "POST", "/a", "/a/", false, false, 2, nil},
+		"PUT, maybe done":                   {outbound.Provider{KeyRoutes: []string{"/a"}, KeyMethods: []string{"PUT"}}, "PUT", "/a", "/b", true, false, 3, nil},
+		"duplicates allowed":                {outbound.Provider{KeyRoutes: []string{"/a"}, AllowDuplicates: true}, "POST", "/a", "/b", true, false, 3, nil},
+		"key left behind, maybe done":       {inQuery, "POST", "/a?key=k-1", "/b", true, false, 2, outbound.ErrNotRetryable},
+		"key left behind, and so unknown":   {inQuery, "POST", "/a?key=k-1", "/b", false, false, 1, outbound.ErrNotRetryable},
+		"key comes along":                   {inQuery, "POST", "/a?key=k-1", "/b?key=k-1", true, false, 3, nil},
+		"key left behind, of an action":     {inQuery, "POST", "/a?key=k-1", "/b", false, true, 1, outbound.ErrInvalidKey},
+		"another key comes, of an action":   {inQuery, "POST", "/a?key=k-1", "/b?key=k-2", false, true, 1, outbound.ErrInvalidKey},
+		"key comes along, of an action":     {inQuery, "POST", "/a?key=k-1", "/b?key=k-1", true, true, 3, nil},
+		"another route, resumed action":     {outbound.Provider{KeyRoutes: []string{"/a"}}, "POST", "/a", "/b", false, true, 1, outbound.ErrNotRetryable},
+		"a key route, of a resumed action":  {outbound.Provider{KeyRoutes: []string{"/a", "/b"}}, "POST", "/a", "/b", false, true, 2, nil},
 	} {
 		bubble(t, func(t *testing.T) {
 			steps := []step{answers(307, "Location", row.to), answers(201)}
@@ -286,7 +287,11 @@ func TestARedirectToWhereNoKeyCounts(t *testing.T) {
 				ctx = outbound.WithAction(ctx, &outbound.Action{Key: "k-1", Started: time.Now()})
 			}
 			client := &http.Client{Transport: newTransport(t, cfg)}
-			resp, err := client.Do(newRequest(t, ctx, row.method, "https://api.test"+row.from, "x"))
+			req := newRequest(t, ctx, row.method, "https://api.test"+row.from, "x")
+			if strings.HasPrefix(name, "an adopted key") {
+				req.Header.Set("Idempotency-Key", "order-42")
+			}
+			resp, err := client.Do(req)
 			require.ErrorIs(t, err, row.err, name)
 			assert.Equal(t, row.hits, base.hits(), name)
 			want := outbound.OutcomeSucceeded

@@ -18,7 +18,8 @@ type RetryPolicy struct {
 	// Budget bounds the retries to a target over all calls. Default: a tenth of the calls, plus one every 10 s.
 	Budget BudgetPolicy
 	// MaxRetryAfter is the longest hint that is waited for. A server that asks for more is not asked again: its answer
-	// comes back at once, with Report.RetryAfter set. Default: 60 s. Negative: no limit.
+	// comes back at once, with Report.RetryAfter set. So it does where the wait, a hint and up to a third more, does not fit
+	// into the total timeout: with the default of 30 s that may be from 22 s on. Default: 60 s. Negative: no limit.
 	MaxRetryAfter time.Duration
 	// If is asked only about retries that the rules allow: false stops. It can narrow the rules, never widen them. It runs
 	// on the caller's goroutine and must be safe for concurrent use. Default: nil, no further condition.
@@ -39,8 +40,8 @@ func retry(next layer) loop {
 			if err != nil {
 				return nil, c.fail(err)
 			}
-			if next(a); c.failure != nil {
-				return nil, c.fail(&c.failure.refusal)
+			if next(a); c.stopped != nil {
+				return nil, c.fail(c.stopped)
 			}
 			c.record(a)
 			again, stop := c.decide(a)
@@ -248,7 +249,7 @@ func (c *call) forbidWait(a *attempt, wait time.Duration) error {
 		return &CircuitOpenError{Target: c.target.circuit.target, State: CircuitOpen, NextProbe: until}
 	}
 	if a.yielded.Load() && a.health() == failing {
-		return why(ErrCircuitOpen, "the attempt was a probe, and a probe that fails is not repeated")
+		return why(ErrNotRetryable, "the attempt was a circuit's probe, and one that fails is not repeated")
 	}
 	return c.spend(a, now)
 }

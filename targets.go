@@ -73,7 +73,7 @@ func (r *registry) named(name string, now time.Time) *target {
 	defer r.mu.Unlock()
 	t := r.byName[name]
 	if t == nil {
-		if len(r.byName) >= r.limit && !r.evict(now) {
+		if len(r.byName) >= r.limit && !r.evict(time.Now()) {
 			return nil
 		}
 		t = r.make(name)

@@ -644,3 +644,32 @@ func TestOverrideStreamingIsForAnswersOfSuccess(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, `{"status":400}`, saw)
 }
+
+// TestASlowGetBodyCountsAgainstTheTotal: the attempt begins after it.
+func TestASlowGetBodyCountsAgainstTheTotal(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		cfg := quick(playing(answers(503), slowly(2*time.Second, answers(201))))
+		cfg.Retry.Backoff, cfg.TotalTimeout, cfg.AttemptTimeout = fixed(0), 3*time.Second, 3*time.Second
+		req := newRequest(t, t.Context(), http.MethodPost, payURL, "x")
+		body := req.GetBody
+		req.GetBody = func() (io.ReadCloser, error) {
+			time.Sleep(2 * time.Second)
+			return body()
+		}
+		start := time.Now()
+		_, err := send(newTransport(t, cfg), req)
+		require.ErrorIs(t, err, outbound.ErrTotalTimeout)
+		assert.Equal(t, 3*time.Second, time.Since(start))
+	})
+}
+
+// TestABodyThatReadsTooMuchIsNoPanic: what is thrown away may come from a faulty reader, too.
+func TestABodyThatReadsTooMuchIsNoPanic(t *testing.T) {
+	tooMuch := func(*http.Request) io.ReadCloser {
+		return io.NopCloser(readerFunc(func([]byte) (int, error) { return 100_000, nil }))
+	}
+	cfg := quick(playing(answersBody(503, tooMuch), answers(201)))
+	cfg.Retry.Backoff = fixed(0)
+	_, err := post(t, newTransport(t, cfg), t.Context())
+	require.NoError(t, err)
+}
