@@ -738,26 +738,37 @@ func TestASlowCircuitHookCounts(t *testing.T) {
 	})
 }
 
-// TestASlowKeyOfLeavesTheTargetItsPlace: the one that makes room for it was used meanwhile, and is idle all the same.
-func TestASlowKeyOfLeavesTheTargetItsPlace(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		tr := newTransport(t, outbound.Config{
-			Base: playing(answers(200)), Breaker: outbound.BreakerPolicy{MaxCircuits: 1},
-			Provider: outbound.Provider{KeyOf: func(*http.Request) (string, error) {
-				time.Sleep(100 * time.Millisecond)
-				return "k", nil
-			}},
+// TestASlowFuncLeavesTheTargetItsPlace: the one that makes room for it was used meanwhile, and is idle all the same.
+func TestASlowFuncLeavesTheTargetItsPlace(t *testing.T) {
+	nap := func(req *http.Request) {
+		if req.URL.Host == "slow.test" {
+			time.Sleep(100 * time.Millisecond)
+		}
+	}
+	for name, cfg := range map[string]outbound.Config{
+		"KeyOf": {Provider: outbound.Provider{KeyOf: func(req *http.Request) (string, error) {
+			nap(req)
+			return "k", nil
+		}}},
+		"Target": {Target: func(req *http.Request) string {
+			nap(req)
+			return req.URL.Host
+		}},
+	} {
+		bubble(t, func(t *testing.T) {
+			cfg.Base, cfg.Breaker.MaxCircuits = playing(answers(200)), 1
+			tr := newTransport(t, cfg)
+			done := make(chan error, 1)
+			go func() {
+				_, err := send(tr, newRequest(t, t.Context(), http.MethodPost, "https://slow.test/", "x"))
+				done <- err
+			}()
+			time.Sleep(50 * time.Millisecond)
+			_, err := get(t, tr, "https://quick.test/")
+			require.NoError(t, err, name)
+			require.NoError(t, <-done, name)
+			require.Len(t, tr.Circuits(), 1, name)
+			assert.Contains(t, tr.Circuits()[0].Target, "slow.test", name)
 		})
-		done := make(chan error, 1)
-		go func() {
-			_, err := send(tr, newRequest(t, t.Context(), http.MethodPost, "https://slow.test/", "x"))
-			done <- err
-		}()
-		time.Sleep(50 * time.Millisecond)
-		_, err := get(t, tr, "https://quick.test/")
-		require.NoError(t, err)
-		require.NoError(t, <-done)
-		require.Len(t, tr.Circuits(), 1)
-		assert.Equal(t, "https://slow.test:443", tr.Circuits()[0].Target)
-	})
+	}
 }

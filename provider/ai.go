@@ -1,7 +1,6 @@
 package provider
 
 import (
-	"bytes"
 	"net/http"
 	"slices"
 	"strings"
@@ -12,6 +11,10 @@ import (
 
 // The AI APIs ignore keys, so a call that may have been done is not repeated: it would be generated, and paid for, twice. Where
 // a profile says again, that too is for callers who accept it.
+
+// toldNotTo stands before the rows that say again: X-Should-Retry: false goes before the status, in the APIs' own libraries
+// too. What it means is left to the default rules.
+var toldNotTo = Rule{Header: "X-Should-Retry", Value: "false"}
 
 // OpenAI is api.openai.com, which ignores keys: a generation that may have been done is not repeated, unless you accept that it is
 // paid for twice:
@@ -41,6 +44,7 @@ func OpenAI() outbound.Provider {
 		Judge: Rules(
 			Rule{Status: 429, Field: "/error/code", Codes: usedUp, Then: stop},
 			Rule{Status: 429, Field: "/error/type", Codes: usedUp, Then: stop},
+			toldNotTo,
 			Rule{Status: 408, Then: again},
 			Rule{Status: 409, Then: again},
 		),
@@ -60,6 +64,7 @@ func Anthropic() outbound.Provider {
 		NoKeys: true,
 		Judge: Rules(
 			Rule{Status: 429, Field: "/error/details/error_code", Codes: []string{"enforced_spend_limit_reached"}, Then: stop},
+			toldNotTo,
 			Rule{Status: 408, Then: again},
 			Rule{Status: 409, Then: again},
 		),
@@ -87,6 +92,7 @@ func Groq() outbound.Provider {
 		Name:   "groq",
 		NoKeys: true,
 		Judge: Rules(
+			toldNotTo,
 			Rule{Status: 408, Then: again},
 			Rule{Status: 409, Then: again},
 		),
@@ -96,13 +102,16 @@ func Groq() outbound.Provider {
 // Gemini is generativelanguage.googleapis.com, which ignores keys; see [OpenAI] for AllowDuplicates. The wait is in the body of an
 // error, in a google.rpc.RetryInfo. A 429 for a quota per day is final, whatever wait it names.
 //
-// Assumed, not documented: the quota's name says PerDay. It makes a call stop, and proves nothing.
+// Assumed, not documented: the quota's name says PerDay; it makes a call stop, and proves nothing. And an error of
+// streamGenerateContent may stand in an array, as its answers do; it is looked for in both places.
 //
 // Sources, read in November 2026: common.go of github.com/googleapis/go-genai, and v2/apierror of github.com/googleapis/gax-go.
 func Gemini() outbound.Provider {
+	wait := waitIn(protoDuration, "/error/details/*/retryDelay", "/*/error/details/*/retryDelay")
 	rules := Rules(
-		Rule{Status: 429, Wait: fieldIn("/error/details/*/retryDelay", protoDuration)},
-		Rule{Status: 503, Wait: fieldIn("/error/details/*/retryDelay", protoDuration)},
+		Rule{Status: 429, Wait: wait},
+		Rule{Status: 503, Wait: wait},
+		toldNotTo,
 		Rule{Status: 408, Then: again},
 	)
 	return outbound.Provider{
@@ -119,7 +128,7 @@ func Gemini() outbound.Provider {
 
 // perDay reports whether a google.rpc.QuotaFailure names a quota per day.
 func perDay(body []byte) bool {
-	quotas := lookUp(parseJSON(bytes.NewReader(body)), "/error/details/*/violations/*/quotaId")
+	quotas := textsIn(body, "/error/details/*/violations/*/quotaId", "/*/error/details/*/violations/*/quotaId")
 	return slices.ContainsFunc(quotas, func(quota string) bool { return strings.Contains(quota, "PerDay") })
 }
 
@@ -133,6 +142,7 @@ func Cohere() outbound.Provider {
 		NoKeys: true,
 		Judge: Rules(
 			Rule{Status: 429, Wait: resetAt("X-Ratelimit-Reset", unixSeconds)},
+			toldNotTo,
 			Rule{Status: 408, Then: again},
 			Rule{Status: 499, Then: outbound.Verdict{Says: outbound.SaysUnknown}},
 		),

@@ -2,8 +2,10 @@ package provider
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
+	"mime"
 	"net/http"
 	"net/url"
 	"strings"
@@ -13,9 +15,9 @@ import (
 const maxKeyBody = 1 << 20
 
 // JSONKey is a KeyOf for an API that takes the key in a member of a JSON body, such as Square's "/idempotency_key". The place
-// is a JSON pointer (RFC 6901); one that does not begin with a slash panics. The key is a string or a number. A body that is
-// no JSON, longer than 1 MiB, or without GetBody has none. An error only where GetBody or its reader fails.
-// Safe for concurrent use.
+// is a JSON pointer (RFC 6901); what is none, or empty, panics. The key is a string or a number. A member that stands twice is
+// none, as nobody can say which one counts; nor has a body that is no JSON, longer than 1 MiB, or without GetBody a key. An
+// error only where GetBody or its reader fails. Safe for concurrent use.
 func JSONKey(pointer string) func(*http.Request) (string, error) {
 	if !isPointer(pointer) {
 		panic("provider: " + pointer + " is no JSON pointer")
@@ -25,14 +27,31 @@ func JSONKey(pointer string) func(*http.Request) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		return only(lookUp(parseJSON(bytes.NewReader(body)), pointer)), nil
+		if !json.Valid(bytes.TrimPrefix(body, byteOrderMark)) {
+			return "", nil
+		}
+		return keyIn(lookUpOne(parseJSON(body), pointer)), nil
 	}
 }
 
-// FormKey is a KeyOf for an API that takes the key in a field of a URL-encoded form in the body. A body that is no such form,
-// longer than 1 MiB, or without GetBody has none. An error only where GetBody or its reader fails. Safe for concurrent use.
+// keyIn is a string or a number as a key.
+func keyIn(value json.RawMessage) string {
+	if s := string(value); s == "true" || s == "false" {
+		return ""
+	}
+	key, _ := text(value)
+	return key
+}
+
+// FormKey is a KeyOf for an API that takes the key in a field of a form in the body, of the Content-Type
+// application/x-www-form-urlencoded. A body of another one, or of none, has no key, nor has one that is no such form, longer
+// than 1 MiB, or without GetBody, or a field that stands twice. An error only where GetBody or its reader fails. Safe for
+// concurrent use.
 func FormKey(field string) func(*http.Request) (string, error) {
 	return func(req *http.Request) (string, error) {
+		if !isForm(req.Header) {
+			return "", nil
+		}
 		body, err := bodyOf(req)
 		if err != nil {
 			return "", err
@@ -45,11 +64,20 @@ func FormKey(field string) func(*http.Request) (string, error) {
 	}
 }
 
-// QueryKey is a KeyOf for an API that takes the key in a parameter of the URL's query. It never returns an error. Safe for
-// concurrent use.
+func isForm(h http.Header) bool {
+	media, _, err := mime.ParseMediaType(h.Get("Content-Type"))
+	return err == nil && media == "application/x-www-form-urlencoded"
+}
+
+// QueryKey is a KeyOf for an API that takes the key in a parameter of the URL's query. A query that is not well-formed has
+// none, nor has a parameter that stands twice. It never returns an error. Safe for concurrent use.
 func QueryKey(parameter string) func(*http.Request) (string, error) {
 	return func(req *http.Request) (string, error) {
-		return only(req.URL.Query()[parameter]), nil
+		query, err := url.ParseQuery(req.URL.RawQuery)
+		if err != nil {
+			return "", nil
+		}
+		return only(query[parameter]), nil
 	}
 }
 

@@ -1,73 +1,108 @@
 package provider
 
 import (
+	"bytes"
 	"encoding/json"
-	"io"
 	"strconv"
 	"strings"
 )
 
-// parseJSON reads the first JSON value; nil where it is none, or breaks off. Numbers keep their digits.
-func parseJSON(r io.Reader) any {
-	d := json.NewDecoder(r)
-	d.UseNumber()
-	var doc any
-	if d.Decode(&doc) != nil {
+var byteOrderMark = []byte("\xef\xbb\xbf")
+
+// parseJSON is the first JSON value of a text; nil where it is none, or breaks off. Some servers begin it with a byte order
+// mark.
+func parseJSON(text []byte) json.RawMessage {
+	var doc json.RawMessage
+	if json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(text, byteOrderMark))).Decode(&doc) != nil {
 		return nil
 	}
 	return doc
 }
 
-func isPointer(s string) bool { return strings.HasPrefix(s, "/") }
+var escapes = strings.NewReplacer("~0", "", "~1", "")
 
-// lookUp returns the strings and numbers at a JSON pointer: one or none, but for a "*", which stands for each element of an
-// array.
-func lookUp(doc any, pointer string) []string {
-	if pointer == "" {
-		return scalar(doc)
-	}
-	token, rest := cutToken(pointer)
-	switch v := doc.(type) {
-	case map[string]any:
-		return lookUp(v[token], rest)
-	case []any:
-		return lookUpIn(v, token, rest)
-	}
-	return nil
-}
-
-func lookUpIn(array []any, token, rest string) []string {
-	if token != "*" {
-		i, err := strconv.ParseUint(token, 10, 31)
-		if err != nil || i >= uint64(len(array)) {
-			return nil
-		}
-		return lookUp(array[i], rest)
-	}
-	var found []string
-	for _, element := range array {
-		found = append(found, lookUp(element, rest)...)
-	}
-	return found
-}
-
-func scalar(v any) []string {
-	switch v := v.(type) {
-	case string:
-		return []string{v}
-	case json.Number:
-		return []string{v.String()}
-	}
-	return nil
+// isPointer reports whether s is a JSON pointer, but for the empty one.
+func isPointer(s string) bool {
+	return strings.HasPrefix(s, "/") && !strings.Contains(escapes.Replace(s), "~")
 }
 
 var unescape = strings.NewReplacer("~1", "/", "~0", "~")
 
-// cutToken takes the first token off a pointer that is not empty.
-func cutToken(pointer string) (token, rest string) {
-	token = pointer[1:]
-	if i := strings.IndexByte(token, '/'); i >= 0 {
-		token, rest = token[:i], token[i:]
+// tokens are the parts of a pointer.
+func tokens(pointer string) []string {
+	all := strings.Split(pointer[1:], "/")
+	for i := range all {
+		all[i] = unescape.Replace(all[i])
 	}
-	return unescape.Replace(token), rest
+	return all
 }
+
+// lookUp returns what stands at a JSON pointer, null too: one value or none, but more where a "*" stands for each element of
+// an array, or where a member stands twice.
+func lookUp(doc json.RawMessage, pointer string) []json.RawMessage {
+	found := []json.RawMessage{doc}
+	for _, token := range tokens(pointer) {
+		var below []json.RawMessage
+		for _, value := range found {
+			below = append(below, step(value, token)...)
+		}
+		found = below
+	}
+	return found
+}
+
+// lookUpOne is lookUp for a place that can be only one; nil where there are several, of which nobody can say which one an API
+// takes.
+func lookUpOne(doc json.RawMessage, pointer string) json.RawMessage {
+	for _, token := range tokens(pointer) {
+		found := step(doc, token)
+		if len(found) != 1 {
+			return nil
+		}
+		doc = found[0]
+	}
+	return doc
+}
+
+// step returns the members of that name, or the elements of that index.
+func step(value json.RawMessage, token string) (found []json.RawMessage) {
+	array := bytes.HasPrefix(value, []byte("["))
+	if !array && !bytes.HasPrefix(value, []byte("{")) {
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(value))
+	_, _ = d.Token() // the bracket; the value is known to be JSON
+	for i := 0; d.More(); i++ {
+		name := strconv.Itoa(i)
+		if !array {
+			member, _ := d.Token()
+			name, _ = member.(string)
+		}
+		var below json.RawMessage
+		if d.Decode(&below) != nil {
+			return nil
+		}
+		if name == token || array && token == "*" {
+			found = append(found, below)
+		}
+	}
+	return found
+}
+
+// text is what a string says, or a number, true or false as it stands there; ok is false for any other value.
+func text(value json.RawMessage) (s string, ok bool) {
+	if len(value) == 0 {
+		return "", false
+	}
+	switch value[0] {
+	case '{', '[', 'n':
+		return "", false
+	case '"':
+		err := json.Unmarshal(value, &s)
+		return s, err == nil
+	default:
+		return string(value), true
+	}
+}
+
+func isNull(value json.RawMessage) bool { return string(value) == "null" }

@@ -1,7 +1,8 @@
 package provider
 
 import (
-	"bytes"
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -14,19 +15,23 @@ import (
 // Rule is one row of a table of answers: which answers it speaks of, and what they mean. All conditions that are set must
 // hold; the zero value speaks of every answer. Make a Provider's Judge of rows with [Rules].
 type Rule struct {
-	// Method is the request's method, in upper case. It is known where Base sets the answer's Request, as http.Transport
-	// does; elsewhere such a row speaks of nothing. Default: any.
+	// Method is the request's method, in upper case. Inside a Transport the answer's Request is always what was sent; of an
+	// answer without a Request, as in a test, such a row does not speak. Default: any.
 	Method string
 	// Status is the answer's status, or the first digit of a whole class: 409, or 5 for 500 to 599. Default: any.
 	Status int
 	// Header is a header that the answer has. Default: none is asked for.
 	Header string
-	// Value is what the header says, in letters of either case and without the space around it. Default: anything.
+	// Value is what the header says, in letters of either case; space around it in the answer does not count. Default:
+	// anything.
 	Value string
 	// Field is a place in a JSON body, as a JSON pointer (RFC 6901): "/error/code". The token "*" stands for each element of
-	// an array. A body that is no JSON, was cut off, or is not shown to Judge has no fields. Default: the body is not looked at.
+	// an array; a member that stands twice counts twice. A body that is no JSON, was cut off, is not shown to Judge, or is
+	// compressed, because the caller asked for that in an Accept-Encoding of its own, has no fields. Default: the body is not
+	// looked at.
 	Field string
-	// Codes are what the string or number there may be, letter for letter. Default: any.
+	// Codes are what the string, the number, or true or false there may be, letter for letter: "704" is 704 and "704".
+	// Default: anything but null, an array or an object too.
 	Codes []string
 	// Then is what such an answer means. What it leaves at zero is left to the default rules.
 	Then outbound.Verdict
@@ -38,8 +43,8 @@ type Rule struct {
 // Rules makes a [outbound.Provider] Judge of a table: the first row that speaks of an answer decides, and an answer that none
 // speaks of is left to the default rules. The Judge is safe for concurrent use, and panics at no answer.
 //
-// A table that was mistyped panics here, where it is made: a Field that does not begin with a slash, Codes without a Field, a
-// Value without a Header, a Status that is none, a Method in lower case.
+// A table that was mistyped panics here, where it is made: a Field that is no JSON pointer, Codes without a Field, a Value
+// without a Header or with space around it, a Status that is none, a Method in lower case.
 func Rules(rules ...Rule) func(resp *http.Response, body []byte) outbound.Verdict {
 	rules = slices.Clone(rules)
 	for i := range rules {
@@ -67,6 +72,8 @@ func (r *Rule) fault() string {
 		return fmt.Sprintf("%d is no status and no class of them", r.Status)
 	case r.Value != "" && r.Header == "":
 		return fmt.Sprintf("the value %q has no header", r.Value)
+	case r.Value != strings.TrimSpace(r.Value):
+		return fmt.Sprintf("the value %q has space around it, which no answer's has", r.Value)
 	case r.Field != "" && !isPointer(r.Field):
 		return fmt.Sprintf("%q is no JSON pointer", r.Field)
 	case len(r.Codes) > 0 && r.Field == "":
@@ -80,12 +87,12 @@ type answer struct {
 	resp   *http.Response
 	body   []byte
 	parsed bool
-	doc    any
+	doc    json.RawMessage
 }
 
-func (a *answer) values(pointer string) []string {
+func (a *answer) values(pointer string) []json.RawMessage {
 	if !a.parsed {
-		a.doc, a.parsed = parseJSON(bytes.NewReader(a.body)), true
+		a.doc, a.parsed = parseJSON(a.body), true
 	}
 	return lookUp(a.doc, pointer)
 }
@@ -95,7 +102,7 @@ func (r *Rule) speaksOf(a *answer) bool {
 }
 
 func (r *Rule) hasMethod(req *http.Request) bool {
-	return r.Method == "" || req != nil && req.Method == r.Method
+	return r.Method == "" || req != nil && cmp.Or(req.Method, http.MethodGet) == r.Method
 }
 
 func (r *Rule) hasStatus(status int) bool {
@@ -115,9 +122,15 @@ func (r *Rule) hasField(a *answer) bool {
 	if r.Field == "" {
 		return true
 	}
-	return slices.ContainsFunc(a.values(r.Field), func(value string) bool {
-		return len(r.Codes) == 0 || slices.Contains(r.Codes, value)
-	})
+	return slices.ContainsFunc(a.values(r.Field), r.hasCode)
+}
+
+func (r *Rule) hasCode(value json.RawMessage) bool {
+	if len(r.Codes) == 0 {
+		return !isNull(value)
+	}
+	code, ok := text(value)
+	return ok && slices.Contains(r.Codes, code)
 }
 
 func (r *Rule) verdict(a *answer) outbound.Verdict {

@@ -1,7 +1,6 @@
 package provider
 
 import (
-	"bytes"
 	"math"
 	"net/http"
 	"strconv"
@@ -9,14 +8,27 @@ import (
 	"time"
 )
 
-// fieldIn reads a wait from a place in the body; of several, the longest.
-func fieldIn(pointer string, parse func(string) time.Duration) func(*http.Response, []byte) time.Duration {
+// waitIn reads a wait from places in the body; of several, the longest.
+func waitIn(parse func(string) time.Duration, pointers ...string) func(*http.Response, []byte) time.Duration {
 	return func(_ *http.Response, body []byte) (wait time.Duration) {
-		for _, value := range lookUp(parseJSON(bytes.NewReader(body)), pointer) {
-			wait = max(wait, parse(value))
+		for _, s := range textsIn(body, pointers...) {
+			wait = max(wait, parse(s))
 		}
 		return wait
 	}
+}
+
+// textsIn are the strings and numbers at places in a JSON body.
+func textsIn(body []byte, pointers ...string) (texts []string) {
+	doc := parseJSON(body)
+	for _, pointer := range pointers {
+		for _, value := range lookUp(doc, pointer) {
+			if s, ok := text(value); ok {
+				texts = append(texts, s)
+			}
+		}
+	}
+	return texts
 }
 
 func milliseconds(s string) time.Duration { return number(s, time.Millisecond) }
