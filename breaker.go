@@ -132,8 +132,8 @@ type circuitStanding struct {
 	nextProbe time.Time
 }
 
-// windowBuckets is how finely the rolling window forgets.
-const windowBuckets = 6
+// windowBuckets is how finely the rolling window forgets. Each costs memory per target.
+const windowBuckets = 3
 
 func (c *circuit) init(p *BreakerPolicy, hook func(CircuitChange)) {
 	c.openFor = jittered(p.OpenFor)
@@ -409,7 +409,7 @@ type BreakerPolicy struct {
 	FailureRatio float64
 	// MinRequests is how many attempts the window must hold before the ratio counts. Default: 20. Negative: refused by New.
 	MinRequests int
-	// Window is how far back the ratio looks. Attempts that took longer than it are not counted. Default: 60 s, or twice the
+	// Window is how far back the ratio looks. It forgets a third of itself at a time. Attempts that took longer than it are not counted. Default: 60 s, or twice the
 	// AttemptTimeout where that is longer. Negative: off, only ConsecutiveFailures counts.
 	Window time.Duration
 	// OpenFor is how long an open circuit refuses before it lets probes through, give or take a quarter, drawn once per

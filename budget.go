@@ -28,22 +28,30 @@ const (
 	tokenMoment = tokenEvery / time.Duration(token) // the time that adds a millionth
 )
 
+// budgetRate is what all budgets of a Transport have in common.
+type budgetRate struct {
+	share int64 // what a call adds
+	limit int64 // 0: no budget
+}
+
+func (p BudgetPolicy) rate() *budgetRate {
+	if p.Disabled {
+		return &budgetRate{}
+	}
+	limit := min(int64(p.Burst), maxTokens) * token
+	return &budgetRate{share: int64(min(p.Ratio*float64(token), float64(limit))), limit: limit}
+}
+
 // budget is a token bucket without a lock. A full one, the usual case, is only read.
 type budget struct {
-	share  int64 // what a call adds
-	limit  int64 // 0: no budget
+	*budgetRate
 	tokens atomic.Int64
 	filled atomic.Int64 // up to when time has been credited, in nanoseconds since the epoch
 	epoch  time.Time    // when the target was first called
 }
 
-func (b *budget) init(p BudgetPolicy, now time.Time) {
-	b.epoch = now
-	if p.Disabled {
-		return
-	}
-	b.limit = min(int64(p.Burst), maxTokens) * token
-	b.share = int64(min(p.Ratio*float64(token), float64(b.limit)))
+func (b *budget) init(rate *budgetRate, now time.Time) {
+	b.budgetRate, b.epoch = rate, now
 	b.tokens.Store(b.limit)
 }
 

@@ -191,8 +191,7 @@ func (c *call) aim(now time.Time) {
 		if t == nil {
 			return
 		}
-		t.calls.Add(1)
-		if !t.evicted.Load() {
+		if t.calls.Add(1) > 0 {
 			c.target = t
 			c.counted.Store(true)
 			return

@@ -60,6 +60,7 @@ type Transport struct {
 	ownKeys    error // why the API would not take a key made here
 	hooks      Hooks
 	target     func(*http.Request) string
+	budget     *budgetRate
 	bulkhead   BulkheadPolicy
 	targets    *registry
 	chain      loop
@@ -85,6 +86,7 @@ func New(cfg Config) (*Transport, error) {
 		hooks:    cfg.Hooks,
 		target:   cfg.Target,
 	}
+	t.budget = t.retry.Budget.rate()
 	t.direct, t.plainHTTP2 = traits(t.base)
 	t.keyRoutes, _ = newKeyRoutes(t.provider.KeyRoutes)
 	t.ownKeys = t.provider.refusesOwnKeys()
@@ -175,7 +177,7 @@ func (t *Transport) targetOf(req *http.Request, now time.Time) *target {
 
 func (t *Transport) newTarget(name string) *target {
 	n := &target{circuit: circuit{target: name}}
-	n.budget.init(t.retry.Budget, time.Now())
+	n.budget.init(t.budget, time.Now())
 	if !t.breaker.Disabled {
 		n.circuit.init(&t.breaker, t.hooks.Circuit)
 	}

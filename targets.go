@@ -2,6 +2,7 @@ package outbound
 
 import (
 	"container/heap"
+	"math"
 	"net"
 	"net/http"
 	"net/url"
@@ -17,12 +18,11 @@ type target struct {
 	circuit circuit
 	budget  budget
 	slots   chan struct{} // nil: no bulkhead
-	calls   atomic.Int64  // under way, until the reply is done with; they keep the target in the registry
+	calls   atomic.Int64  // under way, until the reply is done with; they keep the target in the registry. Below zero: it has left
 
 	// For the registry.
 	lastUsed atomic.Int64 // nanoseconds since its epoch
-	evicted  atomic.Bool
-	rank     int64 // lastUsed as the heap last saw it; guarded by registry.mu
+	rank     int64        // lastUsed as the heap last saw it; guarded by registry.mu
 }
 
 // registry holds the targets, at most BreakerPolicy.MaxCircuits of them. A call that goes where the last one went takes no
@@ -55,7 +55,7 @@ func newRegistry(limit int, make func(name string) *target) *registry {
 // forURL is the target of scheme://host:port. It is nil where all places are taken by targets that must stay: then the new
 // one goes without circuit, budget and bulkhead.
 func (r *registry) forURL(u *url.URL, now time.Time) *target {
-	if last := r.last.Load(); last != nil && last.scheme == u.Scheme && last.host == u.Host && !last.target.evicted.Load() {
+	if last := r.last.Load(); last != nil && last.scheme == u.Scheme && last.host == u.Host && last.target.calls.Load() >= 0 {
 		r.touch(last.target, now)
 		return last.target
 	}
@@ -119,11 +119,12 @@ func (r *registry) currentRank(t *target, now time.Time) int64 {
 	return max(t.lastUsed.Load(), t.rank)
 }
 
-// drop takes the least target out, unless a call has begun there meanwhile: either we see the call, or it sees us.
+// left is how many calls a target has that was taken out of the registry, give or take those that find that out just now.
+const left = math.MinInt64 / 2
+
+// drop takes the least target out, unless a call has begun there meanwhile.
 func (r *registry) drop(t *target) bool {
-	t.evicted.Store(true)
-	if t.calls.Load() > 0 {
-		t.evicted.Store(false)
+	if !t.calls.CompareAndSwap(0, left) {
 		return false
 	}
 	heap.Pop(&r.byRank)
@@ -145,7 +146,7 @@ func (r *registry) snapshot() []Circuit {
 }
 
 func (t *target) snapshot() Circuit {
-	s := Circuit{Target: t.circuit.target, Since: t.budget.epoch, CallsInFlight: int(t.calls.Load()), BudgetLeft: t.budget.left(time.Now())}
+	s := Circuit{Target: t.circuit.target, Since: t.budget.epoch, CallsInFlight: int(max(t.calls.Load(), 0)), BudgetLeft: t.budget.left(time.Now())}
 	if t.circuit.breaker != nil {
 		t.circuit.describe(&s)
 	}

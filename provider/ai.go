@@ -12,8 +12,8 @@ import (
 // The AI APIs ignore keys, so a call that may have been done is not repeated: it would be generated, and paid for, twice. Where
 // a profile says again, that too is for callers who accept it.
 
-// toldNotTo stands before the rows that say again: X-Should-Retry: false goes before the status, in the APIs' own libraries
-// too. What it means is left to the default rules.
+// toldNotTo stands before the rows that say again: an X-Should-Retry of false goes before the status, as it does in the
+// libraries of the APIs that send it. What it means is left to the default rules.
 var toldNotTo = Rule{Header: "X-Should-Retry", Value: "false"}
 
 // OpenAI is api.openai.com, which ignores keys: a generation that may have been done is not repeated, unless you accept that it is

@@ -13,6 +13,7 @@ const undocumented = time.Hour
 // What rows mean, more than once.
 var (
 	stop   = outbound.Verdict{Next: outbound.NextStop}
+	done   = outbound.Verdict{Next: outbound.NextStop, Says: outbound.SaysSucceeded}
 	again  = outbound.Verdict{Next: outbound.NextRetry}
 	atWork = outbound.Verdict{Next: outbound.NextRetry, Says: outbound.SaysUnknown}
 )

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/outbound-go/outbound"
@@ -13,8 +14,8 @@ const day = 24 * time.Hour
 // answer is stored once the work has begun, a 500 too, so a retry of a 5xx helps only while nothing was stored:
 // Stripe-Should-Retry says which, and goes before the status. A stored answer is final.
 //
-// Assumed, not documented: a stored answer is marked with Idempotent-Replayed. Where it is not, a stored 500 is asked for until
-// the attempts are used up, and stays unknown. Version 2 of the API remembers keys for 30 days.
+// Assumed, not documented: a stored answer is marked with Idempotent-Replayed. Where it is not, a stored answer proves nothing
+// after a lost one, and a stored 500 is asked for until the attempts are used up. Version 2 of the API remembers keys for 30 days.
 //
 // Sources, read in November 2026: docs.stripe.com/api/idempotent_requests, docs.stripe.com/error-low-level, and stripe.go of
 // github.com/stripe/stripe-go.
@@ -52,38 +53,71 @@ func Adyen() outbound.Provider {
 	}
 }
 
-// PayPal is api-m.paypal.com. How long it remembers a PayPal-Request-Id differs by API, so say it: 6 hours for Orders v2, 3 hours
-// for Vault v3, 45 days for Payments v2, 30 days for Payouts and Payments v1, 72 hours for Subscriptions and Catalog.
-// Zero: 3 hours, the shortest of them. Negative: no limit.
+// payPalRoutes are the operations that take a PayPal-Request-Id, by how long it is remembered there, the shortest first.
+var payPalRoutes = []struct {
+	remembered time.Duration
+	routes     []string
+}{
+	{3 * time.Hour, []string{
+		"/v3/vault/payment-tokens",
+		"/v3/vault/setup-tokens",
+	}},
+	{6 * time.Hour, []string{
+		"/v2/checkout/orders",
+		"/v2/checkout/orders/{id}/authorize",
+		"/v2/checkout/orders/{id}/capture",
+	}},
+	{3 * day, []string{
+		"/v1/billing/plans",
+		"/v1/billing/subscriptions",
+		"/v1/billing/subscriptions/{id}/capture",
+		"/v1/catalogs/products",
+	}},
+	{30 * day, []string{
+		"/v1/payments/authorization/{id}/void",
+		"/v1/payments/capture/{id}/refund",
+		"/v1/payments/orders/{id}/do-void",
+		"/v1/payments/payment/{id}/execute",
+		"/v1/payments/payouts",
+		"/v1/payments/sale/{id}/refund",
+	}},
+	{45 * day, []string{
+		"/v2/payments/authorizations/{id}/capture",
+		"/v2/payments/authorizations/{id}/reauthorize",
+		"/v2/payments/authorizations/{id}/void",
+		"/v2/payments/captures/{id}/refund",
+	}},
+}
+
+// PayPal is api-m.paypal.com. How long it remembers a PayPal-Request-Id differs by API: 3 hours in Vault v3, 6 hours in Orders
+// v2, 72 hours in Subscriptions and Catalog, 30 days in Payouts and Payments v1, 45 days in Payments v2. The window is the
+// KeyWindow, and keys count only where they are remembered at least that long: PayPal(6*time.Hour) leaves Vault out, and
+// PayPal(45*24*time.Hour) takes Payments v2 alone. Zero and negative: 3 hours, everywhere. More than 45 days: 45 days.
 //
-// Keys count under the paths of these APIs only: not all of PayPal's take them. The longest key is 78 characters, which all of
-// them take. 409 says that an earlier call is at work on the same resource, and is asked again.
+// Keys count only at the operations whose specification names the header. Not all do: Payments v1 takes none when a payment is
+// created, nor for a capture or a reauthorization; Orders takes none for confirm-payment-source and track. The longest key is 78
+// characters, which all of them take. 409 says that an earlier call is at work on the same resource, and is asked again.
 //
-// Assumed, not documented: of Orders, and under the paths that end in a slash, each POST takes a key. PayPal's specifications name
-// the header operation by operation, and were read for Payments v2 and Vault v3 only, so narrow KeyRoutes to what you call.
-//
-// Sources, read in November 2026: developer.paypal.com/api/rest/reference/idempotency, and openapi/*.json of
-// github.com/paypal/paypal-rest-api-specifications.
+// Sources, read in November 2026: developer.paypal.com/api/rest/reference/idempotency, and checkout_orders_v2, payments_payment_v1,
+// payments_payment_v2, payments_payouts_batch_v1, vault_payment_tokens_v3, billing_subscriptions_v1 and catalogs_products_v1 in
+// openapi/ of github.com/paypal/paypal-rest-api-specifications.
 func PayPal(window time.Duration) outbound.Provider {
-	if window == 0 {
-		window = 3 * time.Hour
+	shortest, longest := payPalRoutes[0].remembered, payPalRoutes[len(payPalRoutes)-1].remembered
+	if window <= 0 {
+		window = shortest
+	}
+	window = min(window, longest) // no routes would mean every path
+	var routes []string
+	for _, api := range payPalRoutes {
+		if api.remembered >= window {
+			routes = append(routes, api.routes...)
+		}
 	}
 	return outbound.Provider{
-		Name:       "paypal",
-		KeyHeader:  "PayPal-Request-Id",
-		KeyMethods: []string{http.MethodPost},
-		KeyRoutes: []string{
-			"/v2/checkout/orders", "/v2/checkout/orders/",
-			"/v2/payments/authorizations/{id}/capture",
-			"/v2/payments/authorizations/{id}/reauthorize",
-			"/v2/payments/authorizations/{id}/void",
-			"/v2/payments/captures/{id}/refund",
-			"/v3/vault/payment-tokens",
-			"/v3/vault/setup-tokens",
-			"/v1/payments/",
-			"/v1/billing/",
-			"/v1/catalogs/",
-		},
+		Name:         "paypal",
+		KeyHeader:    "PayPal-Request-Id",
+		KeyMethods:   []string{http.MethodPost},
+		KeyRoutes:    routes,
 		MaxKeyLength: 78,
 		KeyWindow:    window,
 	}
@@ -91,8 +125,9 @@ func PayPal(window time.Duration) outbound.Provider {
 
 // CheckoutCom is api.checkout.com. It takes keys on the listed endpoints only, and stores successes only: after a 4xx or 5xx the
 // same key has the payment tried again. A 5xx may come after the work, so it is not repeated here: it is unknown, and
-// yours to look into. 409 says that the first request is at work, and Checkout.com asks to wait 30 seconds: with the default
-// TotalTimeout of 30 seconds there is no time for that, and the 409 comes back, unknown. Give it two minutes.
+// yours to look into. A lost reply is repeated all the same: if it was a success, that is stored and comes back, and
+// Checkout.com asks for the retry. 409 says that the first request is at work, and Checkout.com asks to wait 30 seconds: with
+// the default TotalTimeout of 30 seconds there is no time for that, and the 409 comes back, unknown. Give it two minutes.
 //
 // Captures, refunds and voids are answered with 202, which is unknown until you ask or hear how it went.
 //
@@ -121,20 +156,31 @@ func CheckoutCom() outbound.Provider {
 	}
 }
 
-// MercadoPago is api.mercadopago.com. 423 says that the key is locked by a request at work; 409 is a conflict over the key or the
-// payment's state, and final.
+// MercadoPago is the payments, refunds and orders of api.mercadopago.com, where the reference has a POST take the key, of at most
+// 128 characters. Its other writes are keyless here, although the official library sends a key with all of them. 423 says that
+// the key is locked by a request at work; 409 is a conflict over the key or the payment's state, and final.
 //
-// Assumed, not documented: every write takes the key, as the official library sends it on all of them, and remembers it for an hour
-// at least.
+// Assumed, not documented: the key is remembered for an hour at least.
 //
-// Sources, read in November 2026: mercadopago.com.br/developers/en/docs (idempotency), and pkg/mperror/typed_errors.go and
-// pkg/internal/httpclient/helper.go of github.com/mercadopago/sdk-go.
+// Sources, read in November 2026: mercadopago.com.br/developers/en/news/2023/01/04 (the key becomes mandatory), /en/docs
+// (idempotency of wallet-connect, integration errors of checkout-pro-orders), /en/reference (payments, refunds, orders), and
+// pkg/mperror/typed_errors.go and pkg/internal/httpclient/helper.go of github.com/mercadopago/sdk-go.
 func MercadoPago() outbound.Provider {
 	return outbound.Provider{
 		Name:       "mercadopago",
 		KeyHeader:  "X-Idempotency-Key",
-		KeyMethods: []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete},
-		KeyWindow:  undocumented,
+		KeyMethods: []string{http.MethodPost},
+		KeyRoutes: []string{
+			"/v1/advanced_payments",
+			"/v1/orders",
+			"/v1/orders/{id}/capture",
+			"/v1/orders/{id}/process",
+			"/v1/orders/{id}/refund",
+			"/v1/payments",
+			"/v1/payments/{id}/refunds",
+		},
+		MaxKeyLength: 128,
+		KeyWindow:    undocumented,
 		Judge: Rules(
 			Rule{Status: 409, Then: stop},
 			Rule{Status: 423, Then: atWork},
@@ -143,32 +189,64 @@ func MercadoPago() outbound.Provider {
 	}
 }
 
-// GoCardless is api.gocardless.com. Keys are for the endpoints that create something, which have a path of one part. A key that
-// created something before is answered with 409 and the reason idempotent_creation_conflict: it is done, and the body's
-// links.conflicting_resource_id names it. Other 409s are final, and prove nothing. RateLimit-Reset is a date.
+// GoCardless is api.gocardless.com. Keys are for the endpoints that create something; here for those where the official
+// library repeats the request and, told of a conflict, fetches what was created. Actions, such as cancelling a payment, are
+// keyless. RateLimit-Reset is a date.
+//
+// A key that created something before is answered with 409 and the reason idempotent_creation_conflict. That is done, and
+// [outbound.OutcomeSucceeded]: the body's links.conflicting_resource_id names what was created. It says that something was
+// created with this key, not that it was made of this body, so a key of your own must name one thing for ever. And it stays a
+// 409: [outbound.CheckResponse] makes an error of it, so ask [outbound.OutcomeOf] first. Other 409s are final, and prove nothing.
 //
 // Assumed, not documented: keys are remembered for an hour at least.
 //
 // Sources, read in November 2026: gocardless.com/blog/idempotency-keys, retries.go of github.com/gocardless/gocardless-pro-go,
-// and lib/gocardless_pro/error/invalid_state_error.rb and the services of github.com/gocardless/gocardless-pro-ruby.
+// lib/gocardless_pro/error/invalid_state_error.rb of github.com/gocardless/gocardless-pro-ruby, and the services of
+// github.com/gocardless/gocardless-pro-python.
 func GoCardless() outbound.Provider {
-	done := outbound.Verdict{Next: outbound.NextStop, Says: outbound.SaysSucceeded}
+	creations := []string{
+		"/billing_requests",
+		"/creditor_bank_accounts",
+		"/creditors",
+		"/customer_bank_accounts",
+		"/customers",
+		"/instalment_schedules",
+		"/mandates",
+		"/outbound_payments",
+		"/payer_authorisations",
+		"/payments",
+		"/redirect_flows",
+		"/refunds",
+		"/subscriptions",
+	}
+	rules := Rules(
+		Rule{Method: http.MethodPost, Status: 409, Field: "/error/errors/*/reason", Codes: []string{"idempotent_creation_conflict"}, Then: done},
+		Rule{Status: 409, Then: stop},
+		Rule{Status: 429, Wait: resetAt("RateLimit-Reset", httpDate)},
+	)
 	return outbound.Provider{
 		Name:       "gocardless",
 		KeyMethods: []string{http.MethodPost},
-		KeyRoutes:  []string{"/{resource}"},
+		KeyRoutes:  creations,
 		KeyWindow:  undocumented,
-		Judge: Rules(
-			Rule{Method: http.MethodPost, Status: 409, Field: "/error/errors/*/reason", Codes: []string{"idempotent_creation_conflict"}, Then: done},
-			Rule{Status: 409, Then: stop},
-			Rule{Status: 429, Wait: resetAt("RateLimit-Reset", httpDate)},
-		),
+		Judge: func(resp *http.Response, body []byte) outbound.Verdict {
+			if !isAt(resp.Request, creations) {
+				body = nil // a conflict over something else: this is no creation
+			}
+			return rules(resp, body)
+		},
 	}
 }
 
-// Increase is api.increase.com. A POST takes a key, which belongs to one object for ever: the same request with it is answered
-// with that object and Idempotent-Replayed. Any 409 is final: another request has used the key, or the object's state
-// does not allow it. Objects can be listed by their idempotency_key.
+// isAt reports whether a request was sent to one of these paths.
+func isAt(req *http.Request, paths []string) bool {
+	return req != nil && req.URL != nil && slices.Contains(paths, req.URL.Path)
+}
+
+// Increase is api.increase.com. A POST that creates an object takes a key, which belongs to that object for ever: the same request
+// with it is answered with that object and Idempotent-Replayed. Other POSTs, such as an approval, are keyless here: what is
+// promised is one object a key. Any 409 is final: another request has used the key, or the object's state does not allow
+// it. Objects can be listed by their idempotency_key.
 //
 // Sources, read in November 2026: increase.com/documentation/idempotency-keys, and internal/apierror of
 // github.com/Increase/increase-go.
@@ -176,15 +254,18 @@ func Increase() outbound.Provider {
 	return outbound.Provider{
 		Name:         "increase",
 		KeyMethods:   []string{http.MethodPost},
+		KeyRoutes:    []string{"/{objects}"},
 		MaxKeyLength: 200,
 		KeyWindow:    -1,
 		Judge:        Rules(Rule{Status: 409, Then: stop}),
 	}
 }
 
-// ModernTreasury is app.moderntreasury.com. A POST takes a key for a day. Only successes are stored. 409 says that the first
-// request is at work. A key does not know its route: sent to another endpoint it brings back the first one's answer as a
-// success, so use each action for one request, as everywhere here, and one API key for all its attempts.
+// ModernTreasury is app.moderntreasury.com. A POST takes a key for a day. Only successes are stored: after an error the same key has
+// the work tried again. A 5xx may come after the work, so it is not repeated here: it is unknown, and yours to look into. A
+// lost reply is repeated all the same: if it was a success, that is stored and comes back, and Modern Treasury asks for the
+// retry. 409 says that the first request is at work. A key does not know its route: sent to another endpoint it brings back the
+// first one's answer as a success, so use each action for one request, as everywhere here, and one API key for all its attempts.
 //
 // Source, read in November 2026: docs.moderntreasury.com/reference/idempotent-requests.
 func ModernTreasury() outbound.Provider {
@@ -192,6 +273,7 @@ func ModernTreasury() outbound.Provider {
 		Name:       "moderntreasury",
 		KeyMethods: []string{http.MethodPost},
 		KeyWindow:  day,
+		Judge:      Rules(Rule{Method: http.MethodPost, Status: 5, Then: stop}),
 	}
 }
 
@@ -210,24 +292,42 @@ func Flutterwave() outbound.Provider {
 	}
 }
 
-// Coinbase is api.cdp.coinbase.com, version 2, its EVM and Solana APIs. A key is a UUID of version 4 and remembered for a day. 409,
-// already_exists, says that the first request with the key is at work, or that something of that name exists: it is asked
-// again, and proves nothing. endpoint_unavailable is no passing trouble.
+// Coinbase is api.cdp.coinbase.com, version 2. A key is a UUID of version 4 and remembered for a day. It counts only at the
+// operations whose specification names the header: creating, preparing and sending with smart accounts, faucets, transfers and
+// x402 are keyless. 409, already_exists, says that the first request with the key is at work, or that something of that name
+// exists: it is asked again, and proves nothing. 402, payment_method_required, is about your bill with Coinbase, not about the
+// work: where others decline a payment with it, here it is unknown. endpoint_unavailable is no passing trouble.
 //
-// Assumed, not documented: each POST under these two paths takes a key. The specification names the header operation by
-// operation, and others, such as x402, are keyless here.
-//
-// Sources, read in November 2026: docs.cdp.coinbase.com/api-reference/v2/idempotency, and openapi.yaml of
-// github.com/coinbase/cdp-sdk.
+// Sources, read in November 2026: docs.cdp.coinbase.com/api-reference/v2/idempotency and
+// /rest-api/solana-accounts/send-solana-transaction, and openapi.yaml of github.com/coinbase/cdp-sdk.
 func Coinbase() outbound.Provider {
 	return outbound.Provider{
 		Name:       "coinbase",
 		KeyHeader:  "X-Idempotency-Key",
 		KeyMethods: []string{http.MethodPost},
-		KeyRoutes:  []string{"/platform/v2/evm/", "/platform/v2/solana/"},
-		CheckKey:   UUIDv4,
-		KeyWindow:  day,
+		KeyRoutes: []string{
+			"/platform/v2/evm/accounts",
+			"/platform/v2/evm/accounts/export/by-name/{name}",
+			"/platform/v2/evm/accounts/import",
+			"/platform/v2/evm/accounts/{address}/export",
+			"/platform/v2/evm/accounts/{address}/send/transaction",
+			"/platform/v2/evm/accounts/{address}/sign",
+			"/platform/v2/evm/accounts/{address}/sign/message",
+			"/platform/v2/evm/accounts/{address}/sign/transaction",
+			"/platform/v2/evm/accounts/{address}/sign/typed-data",
+			"/platform/v2/evm/swaps",
+			"/platform/v2/policy-engine/policies",
+			"/platform/v2/solana/accounts",
+			"/platform/v2/solana/accounts/export/by-name/{name}",
+			"/platform/v2/solana/accounts/send/transaction",
+			"/platform/v2/solana/accounts/{address}/export",
+			"/platform/v2/solana/accounts/{address}/sign/message",
+			"/platform/v2/solana/accounts/{address}/sign/transaction",
+		},
+		CheckKey:  UUIDv4,
+		KeyWindow: day,
 		Judge: Rules(
+			Rule{Status: 402, Then: outbound.Verdict{Says: outbound.SaysUnknown}},
 			Rule{Status: 503, Field: "/errorType", Codes: []string{"endpoint_unavailable"}, Then: stop},
 		),
 	}
@@ -236,28 +336,38 @@ func Coinbase() outbound.Provider {
 // YooKassa is api.yookassa.ru/v3. 202 says that the request is at work, and is asked again with the same key; a 500 is unknown,
 // and likewise. Both say in the body how long to wait, in milliseconds; 1.8 s where they do not.
 //
+// Keys count where the official library was seen to send one. YooKassa asks for one elsewhere too, such as at payouts: add what
+// you call to KeyRoutes.
+//
 // Assumed, not documented: keys have at most 64 characters and are remembered for an hour at least.
 //
 // Sources, read in November 2026: yookassa.ru/developers/using-api/response-handling/http-codes and /recommendations, and
-// lib/Client/BaseClient.php of github.com/yoomoney/yookassa-sdk-php.
+// lib/Client.php and lib/Client/BaseClient.php of github.com/yoomoney/yookassa-sdk-php.
 func YooKassa() outbound.Provider {
 	const usual = 1800 * time.Millisecond
 	return outbound.Provider{
-		Name:         "yookassa",
-		KeyHeader:    "Idempotence-Key",
-		KeyMethods:   []string{http.MethodPost},
+		Name:       "yookassa",
+		KeyHeader:  "Idempotence-Key",
+		KeyMethods: []string{http.MethodPost},
+		KeyRoutes: []string{
+			"/v3/payments",
+			"/v3/payments/{id}/cancel",
+			"/v3/payments/{id}/capture",
+			"/v3/receipts",
+			"/v3/refunds",
+			"/v3/webhooks",
+		},
 		MaxKeyLength: 64,
 		KeyWindow:    undocumented,
 		Judge: Rules(
-			Rule{Status: 202, Then: outbound.Verdict{Next: outbound.NextRetry, MinWait: usual}, Wait: fieldIn("/retry_after", milliseconds)},
-			Rule{Status: 500, Then: outbound.Verdict{MinWait: usual}, Wait: fieldIn("/retry_after", milliseconds)},
+			Rule{Status: 202, Then: outbound.Verdict{Next: outbound.NextRetry, MinWait: usual}, Wait: waitIn(milliseconds, "/retry_after")},
+			Rule{Status: 500, Then: outbound.Verdict{MinWait: usual}, Wait: waitIn(milliseconds, "/retry_after")},
 		),
 	}
 }
 
-// Klarna is Klarna's Order Management API; its other APIs take no keys. POST and PATCH take one for a day.
-//
-// Assumed, not documented: any unique key will do. Klarna advises UUIDs of version 5; those made here are of version 4.
+// Klarna is Klarna's Order Management API; its other APIs are keyless here. All POSTs and PATCHes take a key for a day. Klarna
+// advises UUIDs of version 5; its own example is one of version 4, as those made here are.
 //
 // Source, read in November 2026: docs.klarna.com/api/escalation-and-retry-policy.
 func Klarna() outbound.Provider {
