@@ -74,7 +74,7 @@ func All() []Peer {
 		{Name: "resty v3", Retries: true, Breaker: true, client: newRestyV3},
 		{Name: Failsafe, Retries: true, Breaker: true, transport: newFailsafe},
 		{Name: Handwritten, Retries: true, Breaker: true, Key: true, transport: func(base http.RoundTripper, _ options) http.RoundTripper { return newHandwritten(base) }},
-		{Name: Floor, Breaker: true, Key: true, transport: newFloor},
+		{Name: Floor, Retries: true, Breaker: true, Key: true, transport: newFloor},
 		{Name: Outbound, Retries: true, Breaker: true, Key: true, transport: newOutbound},
 	}
 }

@@ -73,7 +73,7 @@ func speedGoals(r results) []goal {
 		added(6, "loopback, GET: allocations added", peers.GotOnce, 18),
 		over(6, "the same: time over net/http's with Client.Timeout", peers.GotOnce, peers.RawTimeout, 1.05),
 		{number: 7, what: "503, 503, 200, whole call: allocations, without http.Transport's own", measured: r.retried(), limit: 60, format: count},
-		{number: 7, what: "the same: time over the hand-written chain's", measured: r.over(peers.Retried, peers.Outbound, peers.Handwritten), limit: 0.65, format: times},
+		over(7, "the same: time over the hand-written chain's", peers.Retried, peers.Handwritten, 0.65),
 		over(8, "open circuit: time over the hand-written chain's", peers.Open, peers.Handwritten, 0.30),
 		{number: 8, what: "the same: allocations", measured: r.allocs(peers.Open, peers.Outbound), limit: 1, format: count},
 		goal{number: 9, what: "1 to 2 cores: speed-up over net/http's", measured: r.speedupOver(peers.Outbound, peers.Raw), limit: 0.95, atLeast: true, format: times}.
