@@ -392,6 +392,7 @@ func TestEveryRouteOfADialect(t *testing.T) {
 		"/v2/checkout/orders/5O/capture":                  ot.PayPal,
 		"/payments/pay_9/captures":                        ot.CheckoutCom,
 		"/v1/payments/9/refunds":                          ot.MercadoPago,
+		"/platform/v2/evm/accounts/0x9/send/transaction":  ot.Coinbase,
 		"/ordermanagement/v1/orders/9/refunds":            ot.Klarna,
 		"/v1/payments/pay_29/refund":                      ot.RazorpayRefunds,
 		"/v1beta/models/gemini-2.5-flash:generateContent": ot.Gemini,

@@ -215,8 +215,8 @@ var uuid4 = regexp.MustCompile(`(?i)^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab]
 
 var coinbase = dialect{
 	name:   "Coinbase",
-	path:   "/platform/v2/evm/0x1/send/transaction",
-	routes: []string{"/platform/v2/evm/*/send/transaction"},
+	path:   "/platform/v2/evm/accounts/0x1/send/transaction",
+	routes: []string{"/platform/v2/evm/accounts/*/send/transaction"},
 	keys:   keys{header: "X-Idempotency-Key", form: uuid4},
 	read:   readJSON,
 	answers: answers{

@@ -3,6 +3,7 @@ package provider_test
 import (
 	"bytes"
 	"net/http"
+	"net/url"
 	"testing"
 
 	"github.com/outbound-go/outbound"
@@ -22,10 +23,11 @@ func FuzzJudges(f *testing.F) {
 		}
 	}
 	f.Add(429, "Ratelimit-Reset", "Mon, 30 Nov 9999 12:00:00 GMT", []byte(`{"error":{"details":[{"retryDelay":"1e300s"},{"retryDelay":"NaNs"}]}}`))
+	f.Add(429, "X", "", []byte("\xef\xbb\xbf"+`[{"error":{"details":[{"retryDelay":"3s"}],"details":[null,[],1]}}]`))
 	f.Add(202, "X-Ratelimit-Reset", "-9223372036854775808", []byte(`{"retry_after":1e400}`))
 	f.Fuzz(func(t *testing.T, status int, name, value string, body []byte) {
 		header := http.Header{name: {value}, "Date": {value}}
-		resp := &http.Response{StatusCode: status, Header: header, Request: &http.Request{Method: http.MethodPost}}
+		resp := &http.Response{StatusCode: status, Header: header, Request: &http.Request{Method: http.MethodPost, URL: &url.URL{Path: "/payments"}}}
 		before := bytes.Clone(body)
 		for _, p := range profiles {
 			judge := p.make().Judge

@@ -22,6 +22,7 @@ type reply struct {
 	status int
 	body   string
 	header http.Header
+	breaks bool // after the body given here
 }
 
 var (
@@ -35,7 +36,14 @@ func says(status int, body string, headers ...string) reply {
 	for i := 0; i+1 < len(headers); i += 2 {
 		h.Set(headers[i], headers[i+1])
 	}
-	return reply{status, body, h}
+	return reply{status: status, body: body, header: h}
+}
+
+// breakingOff is an answer whose body does not come to its end.
+func breakingOff(status int) reply {
+	r := says(status, "{")
+	r.breaks = true
+	return r
 }
 
 // api plays its replies, the last one over and over, and keeps the headers and bodies that it was sent.
@@ -64,10 +72,15 @@ func (a *api) RoundTrip(req *http.Request) (*http.Response, error) {
 		<-req.Context().Done()
 		return nil, context.Cause(req.Context())
 	}
-	return &http.Response{
+	resp := &http.Response{
 		StatusCode: r.status, ProtoMajor: 1, ProtoMinor: 1, Header: r.header.Clone(), Request: req,
 		Body: io.NopCloser(strings.NewReader(r.body)), ContentLength: int64(len(r.body)),
-	}, nil
+	}
+	if r.breaks {
+		resp.Body = io.NopCloser(io.MultiReader(strings.NewReader(r.body), failing{io.ErrUnexpectedEOF}))
+		resp.ContentLength++
+	}
+	return resp, nil
 }
 
 func (a *api) next(req *http.Request, body string) reply {
@@ -130,9 +143,10 @@ func callNow(t *testing.T, ctx context.Context, p outbound.Provider, change func
 	took := time.Since(start)
 	if err == nil {
 		data, err := io.ReadAll(resp.Body)
-		require.NoError(t, err)
+		last := base.replies[min(len(base.headers), len(base.replies))-1]
+		require.Equal(t, last.breaks, err != nil)
 		require.NoError(t, resp.Body.Close())
-		assert.Equal(t, base.replies[min(len(base.headers), len(base.replies))-1].body, string(data), "the body stays readable")
+		assert.Equal(t, last.body, string(data), "the body stays readable")
 	}
 	report, ok := outbound.ReportOf(resp, err)
 	require.True(t, ok)

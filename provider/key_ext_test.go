@@ -28,6 +28,15 @@ func TestKeysInTheRequest(t *testing.T) {
 		"JSON, missing":           {provider.JSONKey("/a"), "", `{"b":"k-1"}`, ""},
 		"JSON, an object":         {provider.JSONKey("/a"), "", `{"a":{}}`, ""},
 		"JSON, several":           {provider.JSONKey("/*/a"), "", `[{"a":"k-1"},{"a":"k-2"}]`, ""},
+		"JSON, true":              {provider.JSONKey("/a"), "", `{"a":true}`, ""},
+		"JSON, twice":             {provider.JSONKey("/a"), "", `{"a":"k-1","a":"k-2"}`, ""},
+		"JSON, twice, once null":  {provider.JSONKey("/a"), "", `{"a":"k-1","a":null}`, ""},
+		"JSON, its parent twice":  {provider.JSONKey("/a/b"), "", `{"a":{"b":"k-1"},"a":{}}`, ""},
+		"JSON, another one twice": {provider.JSONKey("/a"), "", `{"b":1,"a":"k-1","b":2}`, "k-1"},
+		"JSON, and more":          {provider.JSONKey("/a"), "", `{"a":"k-1"}{"a":"k-2"}`, ""},
+		"JSON, and a mark":        {provider.JSONKey("/a"), "", "\xef\xbb\xbf" + `{"a":"k-1"}`, "k-1"},
+		"JSON, an element":        {provider.JSONKey("/a/1"), "", `{"a":["k-0","k-1"]}`, "k-1"},
+		"JSON, no index":          {provider.JSONKey("/a/01"), "", `{"a":["k-0","k-1"]}`, ""},
 		"no JSON":                 {provider.JSONKey("/a"), "", "a=k-1", ""},
 		"JSON, cut off":           {provider.JSONKey("/a"), "", `{"a":"k-1"`, ""},
 		"JSON, too long":          {provider.JSONKey("/a"), "", `{"a":"k-1"}` + long, ""},
@@ -40,6 +49,7 @@ func TestKeysInTheRequest(t *testing.T) {
 		"query":                   {provider.QueryKey("idempotency_key"), "?idempotency_key=k-1", "", "k-1"},
 		"query, missing":          {provider.QueryKey("a"), "?b=1", "", ""},
 		"query, several":          {provider.QueryKey("a"), "?a=1&a=2", "", ""},
+		"no query":                {provider.QueryKey("a"), "?a=1&a=%zz", "", ""},
 	} {
 		var body io.Reader
 		if row.body != "" {
@@ -47,6 +57,7 @@ func TestKeysInTheRequest(t *testing.T) {
 		}
 		req, err := http.NewRequest(http.MethodPost, "https://api.test/"+row.url, body)
 		require.NoError(t, err)
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded; charset=UTF-8") // JSONKey does not care
 		key, err := row.keyOf(req)
 		require.NoError(t, err, name)
 		assert.Equal(t, row.key, key, name)
@@ -58,9 +69,24 @@ func TestKeysInTheRequest(t *testing.T) {
 	}
 }
 
+// TestFormKeyReadsFormsOnly: text in another body may look like a field.
+func TestFormKeyReadsFormsOnly(t *testing.T) {
+	for _, media := range []string{"", "application/json", "multipart/form-data; boundary=b", "application/x-www-form-urlencoded2", ";"} {
+		req, err := http.NewRequest(http.MethodPost, "https://api.test/", strings.NewReader(`{"note":"a&request_id=k-1&b"}`))
+		require.NoError(t, err)
+		if media != "" {
+			req.Header.Set("Content-Type", media)
+		}
+		key, err := provider.FormKey("request_id")(req)
+		require.NoError(t, err)
+		assert.Empty(t, key, media)
+	}
+}
+
 func TestABodyThatCannotBeReadAgainHasNoKey(t *testing.T) {
 	req, err := http.NewRequest(http.MethodPost, "https://api.test/", io.NopCloser(strings.NewReader(`{"a":"k"}`)))
 	require.NoError(t, err)
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	for _, keyOf := range []func(*http.Request) (string, error){provider.JSONKey("/a"), provider.FormKey("a")} {
 		key, err := keyOf(req)
 		require.NoError(t, err)
@@ -83,6 +109,7 @@ func TestErrorsQuoteNoBody(t *testing.T) {
 	} {
 		req, err := http.NewRequest(http.MethodPost, "https://api.test/", strings.NewReader("x"))
 		require.NoError(t, err)
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		req.GetBody = getBody
 		for _, keyOf := range []func(*http.Request) (string, error){provider.JSONKey("/a"), provider.FormKey("a")} {
 			_, err = keyOf(req)
@@ -136,5 +163,10 @@ func TestKeyChecks(t *testing.T) {
 }
 
 func TestMistypedPointerPanics(t *testing.T) {
-	assert.Panics(t, func() { provider.JSONKey("idempotency_key") })
+	for _, pointer := range []string{"", "idempotency_key", "/a~", "/a~2", "/~~0", "/a/~1/~"} {
+		assert.Panics(t, func() { provider.JSONKey(pointer) }, pointer)
+	}
+	for _, pointer := range []string{"/", "//", "/a~0", "/~1~0", "/~01", "/-"} {
+		assert.NotPanics(t, func() { provider.JSONKey(pointer) }, pointer)
+	}
 }

@@ -14,8 +14,9 @@ const day = 24 * time.Hour
 // answer is stored once the work has begun, a 500 too, so a retry of a 5xx helps only while nothing was stored:
 // Stripe-Should-Retry says which, and goes before the status. A stored answer is final.
 //
-// Assumed, not documented: a stored answer is marked with Idempotent-Replayed. Where it is not, a stored answer proves nothing
-// after a lost one, and a stored 500 is asked for until the attempts are used up. Version 2 of the API remembers keys for 30 days.
+// Assumed, not documented: a stored answer is marked with Idempotent-Replayed. Where it is not, a stored 400 proves nothing
+// after a lost reply, and a stored 500 is asked for until the attempts are used up. Version 2 of the API remembers keys for 30
+// days.
 //
 // Sources, read in November 2026: docs.stripe.com/api/idempotent_requests, docs.stripe.com/error-low-level, and stripe.go of
 // github.com/stripe/stripe-go.
@@ -227,7 +228,7 @@ func GoCardless() outbound.Provider {
 	return outbound.Provider{
 		Name:       "gocardless",
 		KeyMethods: []string{http.MethodPost},
-		KeyRoutes:  creations,
+		KeyRoutes:  slices.Clone(creations),
 		KeyWindow:  undocumented,
 		Judge: func(resp *http.Response, body []byte) outbound.Verdict {
 			if !isAt(resp.Request, creations) {
@@ -327,7 +328,7 @@ func Coinbase() outbound.Provider {
 		CheckKey:  UUIDv4,
 		KeyWindow: day,
 		Judge: Rules(
-			Rule{Status: 402, Then: outbound.Verdict{Says: outbound.SaysUnknown}},
+			Rule{Method: http.MethodPost, Status: 402, Then: outbound.Verdict{Says: outbound.SaysUnknown}},
 			Rule{Status: 503, Field: "/errorType", Codes: []string{"endpoint_unavailable"}, Then: stop},
 		),
 	}

@@ -1,6 +1,7 @@
 package provider_test
 
 import (
+	"cmp"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -103,10 +104,21 @@ var profiles = []profile{
 	{
 		name: "PayPal", make: func() outbound.Provider { return provider.PayPal(0) }, header: "PayPal-Request-Id", window: 3 * time.Hour, longest: 78,
 		keyed: []string{
-			"POST /v2/checkout/orders", "POST /v2/checkout/orders/o/capture", "POST /v2/payments/authorizations/a/capture",
-			"POST /v2/payments/authorizations/a/void", "POST /v2/payments/authorizations/a/reauthorize", "POST /v2/payments/captures/c/refund", "POST /v3/vault/setup-tokens", "POST /v3/vault/payment-tokens", "POST /v1/payments/payouts", "POST /v1/billing/subscriptions", "POST /v1/catalogs/products",
+			"POST /v2/checkout/orders", "POST /v2/checkout/orders/o/authorize", "POST /v2/checkout/orders/o/capture",
+			"POST /v2/payments/authorizations/a/capture", "POST /v2/payments/authorizations/a/void",
+			"POST /v2/payments/authorizations/a/reauthorize", "POST /v2/payments/captures/c/refund",
+			"POST /v3/vault/setup-tokens", "POST /v3/vault/payment-tokens",
+			"POST /v1/payments/payment/p/execute", "POST /v1/payments/sale/s/refund", "POST /v1/payments/capture/c/refund",
+			"POST /v1/payments/authorization/a/void", "POST /v1/payments/orders/o/do-void", "POST /v1/payments/payouts",
+			"POST /v1/billing/plans", "POST /v1/billing/subscriptions", "POST /v1/billing/subscriptions/s/capture", "POST /v1/catalogs/products",
 		},
-		keyless: []string{"PATCH /v2/checkout/orders/o", "POST /v2/invoicing/invoices", "POST /v1/oauth2/token", "DELETE /v3/vault/payment-tokens/t"},
+		keyless: []string{
+			"POST /v2/checkout/orders/o/confirm-payment-source", "POST /v2/checkout/orders/o/track", "PATCH /v2/checkout/orders/o",
+			"POST /v1/payments/payment", "POST /v1/payments/authorization/a/capture", "POST /v1/payments/authorization/a/reauthorize",
+			"POST /v1/payments/orders/o/capture", "POST /v1/payments/orders/o/authorize", "POST /v1/payments/payouts-item/i/cancel",
+			"POST /v1/payments/billing-agreements/b/bill-balance", "POST /v1/billing/subscriptions/s/suspend", "POST /v1/billing/subscriptions/s/revise",
+			"POST /v1/billing/plans/p/activate", "POST /v2/invoicing/invoices", "POST /v1/oauth2/token", "DELETE /v3/vault/payment-tokens/t",
+		},
 		exchanges: slices.Concat(usual, []exchange{
 			{"at work", replies(lost, says(409, `{"details":[{"issue":"PREVIOUS_REQUEST_IN_PROGRESS"}]}`), done), verdict{succeeded, 3, 0}},
 			{"business rule after a lost one", replies(lost, says(422, `{"details":[{"issue":"DUPLICATE_INVOICE_ID"}]}`)), verdict{unknown, 2, 0}},
@@ -128,8 +140,12 @@ var profiles = []profile{
 		}),
 	},
 	{
-		name: "MercadoPago", make: provider.MercadoPago, header: "X-Idempotency-Key", window: time.Hour, longest: 255,
-		keyed: []string{"POST /v1/payments", "PUT /v1/payments/1", "PATCH /v1/x", "DELETE /v1/x"},
+		name: "MercadoPago", make: provider.MercadoPago, header: "X-Idempotency-Key", window: time.Hour, longest: 128,
+		keyed: []string{
+			"POST /v1/payments", "POST /v1/payments/1/refunds", "POST /v1/advanced_payments",
+			"POST /v1/orders", "POST /v1/orders/o/capture", "POST /v1/orders/o/process", "POST /v1/orders/o/refund",
+		},
+		keyless: []string{"POST /v1/orders/o/cancel", "POST /v1/customers", "POST /checkout/preferences", "PATCH /v1/payments/1", "PUT /v1/payments/1", "DELETE /v1/x"},
 		exchanges: slices.Concat(usual, []exchange{
 			{"locked", replies(lost, says(423, "{}"), done), verdict{succeeded, 3, 0}},
 			{"locked to the end", replies(says(423, "{}")), verdict{unknown, 4, 0}},
@@ -139,9 +155,18 @@ var profiles = []profile{
 	},
 	{
 		name: "GoCardless", make: provider.GoCardless, header: "Idempotency-Key", window: time.Hour, longest: 255,
-		keyed: []string{"POST /payments", "POST /refunds"}, keyless: []string{"POST /payments/PM1/actions/cancel", "POST /", "PATCH /payments", "PUT /payments/PM1"},
+		keyed: []string{
+			"POST /payments", "POST /refunds", "POST /subscriptions", "POST /instalment_schedules", "POST /outbound_payments", "POST /mandates",
+			"POST /billing_requests", "POST /customers", "POST /customer_bank_accounts", "POST /creditors", "POST /creditor_bank_accounts",
+			"POST /redirect_flows", "POST /payer_authorisations",
+		},
+		keyless: []string{
+			"POST /payments/PM1/actions/cancel", "POST /outbound_payments/withdrawal", "POST /bank_details_lookups", "POST /mandate_pdfs",
+			"POST /", "PATCH /payments", "PUT /payments/PM1",
+		},
 		exchanges: slices.Concat(usual, []exchange{
 			{"created before", replies(lost, says(409, conflict)), verdict{succeeded, 2, 0}},
+			{"created before, after a byte order mark", replies(lost, says(409, "\xef\xbb\xbf"+conflict)), verdict{succeeded, 2, 0}},
 			{"created before, at once", replies(says(409, conflict)), verdict{succeeded, 1, 0}},
 			{"another conflict", replies(says(409, `{"error":{"code":409,"type":"invalid_state","errors":[{"reason":"bank_account_exists"}]}}`)), verdict{unknown, 1, 0}},
 			{"the reason elsewhere", replies(says(409, `{"error":{"reason":"idempotent_creation_conflict"}}`)), verdict{unknown, 1, 0}},
@@ -156,7 +181,7 @@ var profiles = []profile{
 	},
 	{
 		name: "Increase", make: provider.Increase, header: "Idempotency-Key", window: -1, longest: 200,
-		keyed: []string{"POST /ach_transfers"}, keyless: []string{"PATCH /accounts/a", "DELETE /x"},
+		keyed: []string{"POST /ach_transfers"}, keyless: []string{"POST /ach_transfers/a/approve", "PATCH /accounts/a", "DELETE /x"},
 		exchanges: slices.Concat(usual, []exchange{
 			{"replayed", replies(lost, says(200, "{}", "Idempotent-Replayed", "true")), verdict{succeeded, 2, 0}},
 			{"the key has another object", replies(says(409, `{"type":"idempotency_key_already_used_error","resource_id":"r"}`)), verdict{unknown, 1, 0}},
@@ -167,9 +192,11 @@ var profiles = []profile{
 	{
 		name: "ModernTreasury", make: provider.ModernTreasury, header: "Idempotency-Key", window: day, longest: 255,
 		keyed: []string{"POST /api/payment_orders"}, keyless: []string{"PATCH /api/payment_orders/p"},
-		exchanges: slices.Concat(usual, []exchange{
+		exchanges: slices.Concat(without(usual, "502, then done"), []exchange{
 			{"in flight", replies(lost, says(409, "{}"), done), verdict{succeeded, 3, 0}},
-			{"not worth a retry", replies(says(503, "{}", "X-Should-Retry", "false")), verdict{unknown, 1, 0}},
+			{"5xx, which is not stored", replies(says(500, "{}"), done), verdict{unknown, 1, 0}},
+			{"5xx after a lost one", replies(lost, says(503, "{}"), done), verdict{unknown, 2, 0}},
+			{"told to retry a 5xx", replies(says(503, "{}", "X-Should-Retry", "true"), done), verdict{unknown, 1, 0}},
 		}),
 	},
 	{
@@ -193,9 +220,23 @@ var profiles = []profile{
 	},
 	{
 		name: "Coinbase", make: provider.Coinbase, header: "X-Idempotency-Key", window: day, longest: 36, shortest: 36,
-		keyed:   []string{"POST /platform/v2/evm/accounts/a/send/transaction", "POST /platform/v2/solana/accounts"},
-		keyless: []string{"POST /platform/v2/x402/settle", "PATCH /platform/v2/evm/x", "PUT /platform/v2/evm/accounts/a"},
-		exchanges: slices.Concat(usual, []exchange{
+		keyed: []string{
+			"POST /platform/v2/evm/accounts/a/send/transaction", "POST /platform/v2/evm/accounts", "POST /platform/v2/evm/accounts/import",
+			"POST /platform/v2/evm/accounts/a/export", "POST /platform/v2/evm/accounts/export/by-name/n", "POST /platform/v2/evm/accounts/a/sign",
+			"POST /platform/v2/evm/accounts/a/sign/message", "POST /platform/v2/evm/accounts/a/sign/transaction",
+			"POST /platform/v2/evm/accounts/a/sign/typed-data", "POST /platform/v2/evm/swaps", "POST /platform/v2/policy-engine/policies",
+			"POST /platform/v2/solana/accounts", "POST /platform/v2/solana/accounts/send/transaction", "POST /platform/v2/solana/accounts/a/export",
+			"POST /platform/v2/solana/accounts/export/by-name/n", "POST /platform/v2/solana/accounts/a/sign/message",
+			"POST /platform/v2/solana/accounts/a/sign/transaction",
+		},
+		keyless: []string{
+			"POST /platform/v2/evm/smart-accounts", "POST /platform/v2/evm/smart-accounts/a/user-operations",
+			"POST /platform/v2/evm/smart-accounts/a/user-operations/h/send", "POST /platform/v2/evm/faucet", "POST /platform/v2/solana/faucet",
+			"POST /platform/v2/payments/transfers", "POST /platform/v2/x402/settle", "PATCH /platform/v2/evm/x", "PUT /platform/v2/evm/accounts/a",
+		},
+		exchanges: slices.Concat(without(usual, "declined after a lost one"), []exchange{
+			{"no payment method, after a lost one", replies(lost, says(402, `{"errorType":"payment_method_required"}`), done), verdict{unknown, 2, 0}},
+			{"no payment method", replies(says(402, `{"errorType":"payment_method_required"}`), done), verdict{unknown, 1, 0}},
 			{"in flight", replies(lost, says(409, `{"errorType":"already_exists"}`), done), verdict{succeeded, 3, 0}},
 			{"exists", replies(says(409, `{"errorType":"already_exists"}`)), verdict{unknown, 4, 0}},
 			{"other parameters under a used key", replies(lost, says(422, `{"errorType":"idempotency_error"}`)), verdict{unknown, 2, 0}},
@@ -205,7 +246,10 @@ var profiles = []profile{
 	},
 	{
 		name: "YooKassa", make: provider.YooKassa, header: "Idempotence-Key", window: time.Hour, longest: 64,
-		keyed: []string{"POST /v3/payments"}, keyless: []string{"PATCH /v3/payments", "DELETE /v3/webhooks/w"},
+		keyed: []string{
+			"POST /v3/payments", "POST /v3/payments/p/capture", "POST /v3/payments/p/cancel", "POST /v3/refunds", "POST /v3/receipts", "POST /v3/webhooks",
+		},
+		keyless: []string{"POST /v3/payouts", "PATCH /v3/payments", "DELETE /v3/webhooks/w"},
 		exchanges: slices.Concat(usual, []exchange{
 			{"at work", replies(says(202, `{"type":"processing","retry_after":2500}`), done), verdict{succeeded, 2, 2500 * time.Millisecond}},
 			{"at work, no wait named", replies(says(202, `{}`), done), verdict{succeeded, 2, 1800 * time.Millisecond}},
@@ -283,6 +327,8 @@ var profiles = []profile{
 		name: "Gemini", make: provider.Gemini, keyless: []string{"POST /v1beta/models/m:generateContent"},
 		exchanges: slices.Concat(keyless, []exchange{
 			{"too fast", replies(says(429, geminiLimit("GenerateRequestsPerMinutePerProjectPerModel-FreeTier", "37s")), done), verdict{succeeded, 2, 37 * time.Second}},
+			{"too fast, of a stream", replies(says(429, "["+geminiLimit("x", "9s")+"]"), done), verdict{succeeded, 2, 9 * time.Second}},
+			{"a day's quota, of a stream", replies(says(429, "["+geminiLimit("GenerateRequestsPerDayPerProjectPerModel-FreeTier", "1s")+"]")), verdict{rejected, 1, 0}},
 			{"a fraction", replies(says(429, geminiLimit("x", "1.5s")), done), verdict{succeeded, 2, 1500 * time.Millisecond}},
 			{"a day's quota", replies(says(429, geminiLimit("GenerateRequestsPerDayPerProjectPerModel-FreeTier", "1s"))), verdict{rejected, 1, 0}},
 			{"for longer than is waited for", replies(says(429, geminiLimit("x", "36000s"))), verdict{rejected, 1, 0}},
@@ -454,9 +500,42 @@ func TestWindows(t *testing.T) {
 	}
 }
 
+// TestPayPalsWindow: keys count only where they are remembered for as long as was asked for.
 func TestPayPalsWindow(t *testing.T) {
-	for given, want := range map[time.Duration]time.Duration{0: 3 * time.Hour, 6 * time.Hour: 6 * time.Hour, -1: -1, 45 * day: 45 * day} {
-		assert.Equal(t, want, provider.PayPal(given).KeyWindow)
+	const vault, orders, catalog, payouts, payments = "/v3/vault/setup-tokens", "/v2/checkout/orders/o/capture", "/v1/catalogs/products", "/v1/payments/payouts", "/v2/payments/captures/c/refund"
+	all := []string{vault, orders, catalog, payouts, payments}
+	for _, row := range []struct {
+		given, window time.Duration
+		keyed         []string
+	}{
+		{0, 3 * time.Hour, all},
+		{-1, 3 * time.Hour, all},
+		{time.Minute, time.Minute, all},
+		{3 * time.Hour, 3 * time.Hour, all},
+		{3*time.Hour + 1, 3*time.Hour + 1, all[1:]},
+		{6 * time.Hour, 6 * time.Hour, all[1:]},
+		{7 * time.Hour, 7 * time.Hour, all[2:]},
+		{72 * time.Hour, 72 * time.Hour, all[2:]},
+		{30 * day, 30 * day, all[3:]},
+		{31 * day, 31 * day, all[4:]},
+		{45 * day, 45 * day, all[4:]},
+		{46 * day, 45 * day, all[4:]},
+		{1 << 62, 45 * day, all[4:]},
+	} {
+		p := provider.PayPal(row.given)
+		assert.Equal(t, row.window, p.KeyWindow)
+		for _, path := range all {
+			got := post(t, p, path, lost, done)
+			assert.Equal(t, slices.Contains(row.keyed, path), got.Outcome == succeeded, "%v, %s", row.given, path)
+		}
+	}
+}
+
+// TestPayPalsRoutesAreEachTransportsOwn: one that is changed leaves the next alone.
+func TestPayPalsRoutesAreEachTransportsOwn(t *testing.T) {
+	for _, window := range []time.Duration{0, 45 * day} {
+		clear(provider.PayPal(window).KeyRoutes)
+		assert.NotContains(t, provider.PayPal(window).KeyRoutes, "")
 	}
 }
 
@@ -494,6 +573,28 @@ func TestAllowDuplicates(t *testing.T) {
 	verdict{rejected, 1, 0}.check(t, got)
 }
 
+// TestToldNotToRetry: X-Should-Retry: false goes before the status, even for those who accept to pay twice, and for reads.
+func TestToldNotToRetry(t *testing.T) {
+	for _, p := range profiles {
+		if p.header != "" {
+			continue
+		}
+		profile := p.make()
+		profile.AllowDuplicates = true
+		_, url := endpoint(p.keyless[0])
+		for _, method := range []string{http.MethodPost, http.MethodGet} {
+			for _, status := range []int{408, 409, 429, 500} {
+				got := call(t, profile, nil, method, url, "", says(status, "{}", "X-Should-Retry", "false"), done)
+				assert.Len(t, got.Attempts, 1, "%s, %s, %d", p.name, method, status)
+			}
+		}
+	}
+	p := provider.OpenAI()
+	p.AllowDuplicates = true
+	got := post(t, p, "/v1/responses", says(409, "{}", "X-Should-Retry", "true"), done)
+	verdict{succeeded, 2, 0}.check(t, got)
+}
+
 // TestKeylessProfilesSendNoKey, not even one that somebody set: net/http would repeat the request for its sake.
 func TestKeylessProfilesSendNoKey(t *testing.T) {
 	for _, p := range profiles {
@@ -518,6 +619,40 @@ func TestOpenAIsBillingCodes(t *testing.T) {
 	}
 }
 
+// TestAConflictWhereKeysDoNotCountProvesNothing: it may be over a key that the caller set, and that has done the work before.
+func TestAConflictWhereKeysDoNotCountProvesNothing(t *testing.T) {
+	for path, p := range map[string]outbound.Provider{
+		"/outbound_payments/withdrawal": provider.GoCardless(),
+		"/ach_transfers/a/approve":      provider.Increase(),
+		"/v1/customers":                 provider.MercadoPago(),
+		"/v2/invoices":                  provider.Xendit(),
+	} {
+		got := call(t, p, func(r *http.Request) { r.Header.Set(cmp.Or(p.KeyHeader, "Idempotency-Key"), "k-42") }, http.MethodPost, "https://api.test"+path, "{}", says(409, "{}"))
+		verdict{unknown, 1, 0}.check(t, got)
+	}
+}
+
+// TestFinalAnswersThatBreakOff: what a status alone makes final is final without its body, too.
+func TestFinalAnswersThatBreakOff(t *testing.T) {
+	for _, row := range []struct {
+		provider outbound.Provider
+		path     string
+		status   int
+	}{
+		{provider.Adyen(), "/v71/payments", 500},
+		{provider.CheckoutCom(), "/payments", 500},
+		{provider.ModernTreasury(), "/api/payment_orders", 503},
+		{provider.Increase(), "/ach_transfers", 409},
+		{provider.MercadoPago(), "/v1/payments", 409},
+		{provider.GoCardless(), "/payments", 409},
+		{provider.Xendit(), "/v2/payouts", 409},
+	} {
+		t.Run(row.provider.Name, func(t *testing.T) {
+			verdict{unknown, 1, 0}.check(t, post(t, row.provider, row.path, breakingOff(row.status), done))
+		})
+	}
+}
+
 // TestReadsAreLeftAlone: what a table says of writes does not keep a read from being repeated.
 func TestReadsAreLeftAlone(t *testing.T) {
 	for _, p := range profiles {
@@ -527,10 +662,15 @@ func TestReadsAreLeftAlone(t *testing.T) {
 	}
 }
 
-// TestGoCardlessCreatesByPost: on another method the same answer is no success.
+// TestGoCardlessCreatesByPost: where nothing is created, the same answer is no success. A key that created a payment may have
+// come with an action, too.
 func TestGoCardlessCreatesByPost(t *testing.T) {
-	got := call(t, provider.GoCardless(), nil, http.MethodPut, "https://api.test/payments/PM1", "{}", says(409, conflict))
-	verdict{rejected, 1, 0}.check(t, got)
+	for _, e := range []string{"PUT /payments/PM1", "PUT /payments", "POST /payments/PM1/actions/cancel", "POST /outbound_payments/withdrawal"} {
+		method, url := endpoint(e)
+		got := call(t, provider.GoCardless(), func(r *http.Request) { r.Header.Set("Idempotency-Key", "payment-42") }, method, url, "{}", says(409, conflict))
+		assert.NotEqual(t, succeeded, got.Outcome, e)
+		assert.Len(t, got.Attempts, 1, e)
+	}
 }
 
 // TestProfilesAreSafeForConcurrentUse, over a real socket.

@@ -26,11 +26,11 @@ func TestTraps(t *testing.T) {
 		{"02 a 409 that means a wrong key", func(t *testing.T) {
 			verdict{unknown, 1, 0}.check(t, post(t, provider.Resend(), "/emails", says(409, `{"name":"invalid_idempotent_request"}`)))
 			verdict{unknown, 1, 0}.check(t, post(t, provider.Increase(), "/x", says(409, `{"type":"idempotency_key_already_used_error"}`)))
-			verdict{unknown, 1, 0}.check(t, post(t, provider.MercadoPago(), "/x", says(409, "{}")))
+			verdict{unknown, 1, 0}.check(t, post(t, provider.MercadoPago(), "/v1/payments", says(409, "{}")))
 			verdict{unknown, 1, 0}.check(t, post(t, provider.Xendit(), "/v2/payouts", says(409, "{}")))
 		}},
 		{"03 at work, and no 409", func(t *testing.T) {
-			verdict{unknown, 4, 0}.check(t, post(t, provider.MercadoPago(), "/x", says(423, "{}")))
+			verdict{unknown, 4, 0}.check(t, post(t, provider.MercadoPago(), "/v1/payments", says(423, "{}")))
 			verdict{unknown, 4, 0}.check(t, post(t, provider.Adyen(), "/x", says(422, `{"errorCode":"704"}`, "Transient-Error", "true")))
 			verdict{succeeded, 2, time.Second}.check(t, post(t, provider.Stripe(), "/v1/x", says(429, "{}", "Retry-After", "1"), done))
 			verdict{unknown, 4, 5400 * time.Millisecond}.check(t, post(t, provider.YooKassa(), "/v3/payments", says(202, "{}")))
