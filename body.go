@@ -138,11 +138,18 @@ func (c *call) streams(resp *http.Response) bool {
 	if c.limits.streaming && resp.StatusCode >= 200 && resp.StatusCode < 300 {
 		return true
 	}
-	switch mediaType(resp) {
-	case "text/event-stream", "application/x-ndjson":
-		return true
+	content := first(resp.Header, "Content-Type")
+	return isMedia(content, "text/event-stream") || isMedia(content, "application/x-ndjson")
+}
+
+// isMedia reports whether a Content-Type names the media type, whatever its parameters.
+func isMedia(content, media string) bool {
+	content = strings.TrimLeft(content, " \t")
+	if len(content) < len(media) || !strings.EqualFold(content[:len(media)], media) {
+		return false
 	}
-	return false
+	rest := strings.TrimLeft(content[len(media):], " \t")
+	return rest == "" || rest[0] == ';'
 }
 
 func mediaType(resp *http.Response) string {

@@ -107,9 +107,9 @@ func WithOverride(ctx context.Context, o Override) context.Context {
 	return context.WithValue(ctx, overrideKey{}, o)
 }
 
-func newCall(t *Transport, req *http.Request, now time.Time) *call {
+func newCall(t *Transport, req *http.Request, above *call, now time.Time) *call {
 	c := t.takeSpare()
-	c.t, c.req, c.method, c.start = t, req, methodOf(req), now
+	c.t, c.req, c.above, c.method, c.start = t, req, above, methodOf(req), now
 	if !isToken(c.method) {
 		c.method = "INVALID" // it may be anything, so it is not repeated in a report
 	}
@@ -151,10 +151,6 @@ func (c *call) safeURL() string {
 // open settles what is sent and within which limits. With an error nothing may be sent; the call is good for a report all
 // the same.
 func (c *call) open(now time.Time) error {
-	ctx := c.req.Context()
-	if outer := callFrom(ctx); outer != nil && outer.inBase.Load() {
-		c.above = outer
-	}
 	c.limits = c.limitsInForce()
 	if err := c.identify(now); err != nil {
 		return err

@@ -59,6 +59,7 @@ type Transport struct {
 	keyRoutes  []keyRoute
 	ownKeys    error // why the API would not take a key made here
 	hooks      Hooks
+	listens    bool // a func of the user's hears of each attempt, and may be slow
 	target     func(*http.Request) string
 	budget     *budgetRate
 	bulkhead   BulkheadPolicy
@@ -86,6 +87,7 @@ func New(cfg Config) (*Transport, error) {
 		hooks:    cfg.Hooks,
 		target:   cfg.Target,
 	}
+	t.listens = t.hooks.Attempt != nil || t.provider.Judge != nil || t.retry.If != nil
 	t.budget = t.retry.Budget.rate()
 	t.direct, t.plainHTTP2 = traits(t.base)
 	t.keyRoutes, _ = newKeyRoutes(t.provider.KeyRoutes)
@@ -116,11 +118,15 @@ func NewClient(cfg Config) (*http.Client, error) {
 //
 // Leave http.Client.Timeout at zero, and close every response body: until then a reply holds its connection.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	if outer := callFrom(req.Context()); outer != nil && outer.covers(req) {
+	above := callFrom(req.Context())
+	if above != nil && !above.inBase.Load() {
+		above = nil // the context of a call that is over, or of a hook
+	}
+	if above != nil && above.covers(req) {
 		return t.passThrough(req)
 	}
 	now := time.Now()
-	c := newCall(t, req, now)
+	c := newCall(t, req, above, now)
 	defer c.cleanUp()
 	if err := c.open(now); err != nil {
 		return nil, c.fail(err)
@@ -190,7 +196,7 @@ func (t *Transport) newTarget(name string) *target {
 // covers reports whether this request is the one that a chain above is just sending: then the retries, the key, the deadline
 // and the judging are that chain's, and 4 times 4 attempts do not become 16.
 func (c *call) covers(req *http.Request) bool {
-	if !c.inBase.Load() || methodOf(req) != c.method || req.URL == nil || req.URL.String() != c.req.URL.String() {
+	if methodOf(req) != c.method || req.URL == nil || req.URL.String() != c.req.URL.String() {
 		return false
 	}
 	_, wire, _, err := headerKey(req.Header, &c.t.provider)

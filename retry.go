@@ -387,7 +387,10 @@ func (c *call) finish(a *attempt, stop error) (*http.Response, error) {
 		return nil, c.fail(stop)
 	}
 	c.last = a
-	now := time.Now()
+	now := a.start.Add(a.elapsed) // its reply was in then
+	if c.t.listens {
+		now = time.Now()
+	}
 	resp := a.handOver(now)
 	a.tell()
 	c.end(stop, now)
