@@ -46,12 +46,12 @@ type floorCall struct {
 }
 
 type floorEntry struct {
-	start        time.Time
-	elapsed      time.Duration
-	status       int
-	err          error
-	conns        int32
-	method, text string
+	start   time.Time
+	elapsed time.Duration
+	status  int
+	err     error
+	conns   int32
+	method  string
 }
 
 type floorAttempt struct {
