@@ -20,6 +20,15 @@ const (
 	previousStateKey = attribute.Key("outbound.circuit.previous_state")
 )
 
+// Hooks is New and its Hooks in one step, for a program that has no Transport observed. It fails as New does.
+func Hooks(cfg Config, also ...outbound.Hooks) (outbound.Hooks, error) {
+	i, err := New(cfg)
+	if err != nil {
+		return outbound.Hooks{}, err
+	}
+	return i.Hooks(also...), nil
+}
+
 // Hooks returns the Hooks to give to outbound.Config; they may serve many Transports. Hooks of your own go in as arguments:
 // they run after ours, in this order.
 //

@@ -17,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
 	sdk "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 )
 
 // tellTo are Hooks that write down that they were called.
@@ -177,4 +178,19 @@ func TestConcurrentUse(t *testing.T) {
 		calls += valueOf(t, line)
 	}
 	assert.Equal(t, goroutines*each, calls)
+}
+
+func TestHooksInOneStep(t *testing.T) {
+	reader := sdk.NewManualReader()
+	var log []string
+	hooks, err := outboundotel.Hooks(outboundotel.Config{MeterProvider: sdk.NewMeterProvider(sdk.WithReader(reader))}, tellTo(&log, "theirs"))
+	require.NoError(t, err)
+	callAll(hooks)
+	assert.Len(t, log, 4)
+	var found metricdata.ResourceMetrics
+	require.NoError(t, reader.Collect(t.Context(), &found))
+	assert.NotEmpty(t, found.ScopeMetrics)
+
+	_, err = outboundotel.Hooks(outboundotel.Config{MaxServers: -1})
+	require.ErrorContains(t, err, "MaxServers")
 }
