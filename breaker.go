@@ -323,11 +323,11 @@ func (c *circuit) openUntil(now time.Time) time.Time {
 	return s.nextProbe
 }
 
-// describe fills in what a snapshot says of the circuit.
-func (c *circuit) describe(into *Circuit) {
+// describe fills in what a snapshot says of the circuit, which may not have changed since it was made.
+func (c *circuit) describe(into *Circuit, made time.Time) {
 	s, n := c.stands(), c.breaker.Counts()
 	if s.since.IsZero() {
-		s.since = into.Since
+		s.since = made
 	}
 	into.State, into.Since, into.NextProbe = s.state, s.since, s.nextProbe
 	into.ConsecutiveFailures = int(c.streak.Load())

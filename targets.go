@@ -146,9 +146,9 @@ func (r *registry) snapshot() []Circuit {
 }
 
 func (t *target) snapshot() Circuit {
-	s := Circuit{Target: t.circuit.target, Since: t.budget.epoch, CallsInFlight: int(max(t.calls.Load(), 0)), BudgetLeft: t.budget.left(time.Now())}
+	s := Circuit{Target: t.circuit.target, CallsInFlight: int(max(t.calls.Load(), 0)), BudgetLeft: t.budget.left(time.Now())}
 	if t.circuit.breaker != nil {
-		t.circuit.describe(&s)
+		t.circuit.describe(&s, t.budget.epoch)
 	}
 	return s
 }
