@@ -81,7 +81,7 @@ func (e *CircuitOpenError) safeText() string {
 	if e.State == CircuitHalfOpen {
 		return fmt.Sprintf("circuit half-open for %s, all probes are on their way", e.Target)
 	}
-	return fmt.Sprintf("circuit open for %s until %s", e.Target, e.NextProbe.Format(time.RFC3339Nano))
+	return fmt.Sprintf("circuit open for %s until %s", e.Target, e.NextProbe.Format("2006-01-02T15:04:05.000Z07:00"))
 }
 
 // health is the verdict on one attempt.
@@ -409,14 +409,16 @@ type BreakerPolicy struct {
 	FailureRatio float64
 	// MinRequests is how many attempts the window must hold before the ratio counts. Default: 20. Negative: refused by New.
 	MinRequests int
-	// Window is how far back the ratio looks. It forgets a third of itself at a time. Attempts that took longer than it are not counted. Default: 60 s, or twice the
-	// AttemptTimeout where that is longer. Negative: off, only ConsecutiveFailures counts.
+	// Window is how far back the ratio looks. It forgets a third of itself at a time. Attempts that took longer than it are
+	// not counted. Default: 60 s, or twice the AttemptTimeout where that is longer. Negative: off, only ConsecutiveFailures
+	// counts.
 	Window time.Duration
 	// OpenFor is how long an open circuit refuses before it lets probes through, give or take a quarter, drawn once per
 	// circuit. Default: 1.25 s: short and spread recovers fastest. Negative: refused by New.
 	OpenFor time.Duration
-	// Probes is how many attempts a half-open circuit lets through, and how many must succeed to close it. A probe that takes
-	// longer than OpenFor lets the next one through; its success still counts. One that fails is not repeated. Default: 1. Negative: refused by New.
+	// Probes is how many attempts a half-open circuit lets through, and how many must succeed to close it. A probe that
+	// takes longer than OpenFor lets the next one through; its success still counts. One that fails is not repeated.
+	// Default: 1. Negative: refused by New.
 	Probes int
 	// SlowCall is how long an attempt may take, until its reply is in, before it counts as a failure. Default and negative: off.
 	SlowCall time.Duration

@@ -11,28 +11,32 @@ import (
 // Config configures a Transport. The zero value is valid: a 2 s connect timeout, 10 s for an attempt, 30 s in all, 4 attempts
 // with full jitter, a circuit per target, and an Idempotency-Key on each POST and PATCH.
 //
-// Zero means the documented default, a negative duration means off, a negative count is refused. What is left unset adapts
-// to what is set: TotalTimeout alone, at 5 s, is valid. A Config is copied by New.
+// Zero means the documented default, a negative duration means off, a negative count is refused, unless a field says
+// otherwise. What is left unset adapts to what is set: TotalTimeout alone, at 5 s, is valid. A Config is copied by New.
 type Config struct {
 	// Base sends the attempts. Default: an http.Transport of our own with the settings that http.DefaultTransport starts
-	// with, plus ConnectTimeout. A given Base is used as it is. The proof of OutcomeNotSent holds for an *http.Transport and
-	// for what passes its requests on to one; a Base that fires no httptrace events proves nothing, and one with several ways
-	// to send must not hide one from httptrace. It must be safe for concurrent use.
+	// with, plus ConnectTimeout, at most 1 MiB of reply headers, and an ear for a proxy's 403 and 407. A given Base is used
+	// as it is. The proof of OutcomeNotSent holds for an *http.Transport and for what passes its requests on to one; a Base
+	// that fires no httptrace events proves nothing, and one with several ways to send must not hide one from httptrace. It
+	// must be safe for concurrent use.
 	Base http.RoundTripper
 	// ConnectTimeout bounds the dial, name look-up included, and again the TLS handshake. Waiting for a free connection of a
 	// full pool is not in it. Default: 2 s. Negative: off. Set together with a Base: that is cloned (its pool and its registered
 	// protocols stay behind), and refused where it is no *http.Transport, or dials by its deprecated Dial or DialTLS.
 	ConnectTimeout time.Duration
-	// AttemptTimeout bounds one attempt until its reply is in: the headers, and the body where it is read inside the attempt.
-	// Default: 10 s. Negative: off; then a circuit's probe may take as long as the total.
+	// AttemptTimeout bounds one attempt until its reply is in: the headers, and the body where it is read inside the
+	// attempt, so that a reply lost half-way is retried like any lost reply. That is a reply to a write with a key and a
+	// body that can be sent again, of at most 1 MiB or, where its length is not known, up to 1 MiB of JSON, XML, form or
+	// text. Default: 10 s. Negative: off; then a circuit's probe may take as long as the total.
 	AttemptTimeout time.Duration
 	// TotalTimeout bounds the whole action: attempts, waits, redirects, and reading the reply. A streamed reply is bound by it
 	// only until its headers are in. Default: three AttemptTimeouts. Negative: off.
 	TotalTimeout time.Duration
-	// IdleTimeout is a streamed reply's longest silence while somebody reads. Default: 60 s. Negative: off.
+	// IdleTimeout is a streamed reply's longest silence while somebody reads. Streamed are text/event-stream,
+	// application/x-ndjson, and what Override.Streaming says. Default: 60 s. Negative: off.
 	IdleTimeout time.Duration
-	// Target names what circuits, budgets and bulkheads are kept per. Default: scheme://host:port, in lower case. It runs on the caller's goroutine
-	// and must be safe for concurrent use.
+	// Target names what circuits, budgets and bulkheads are kept per. Default: scheme://host:port, in lower case. It runs
+	// on the caller's goroutine and must be safe for concurrent use.
 	Target func(*http.Request) string
 	// Retry says how often and how fast to try again.
 	Retry RetryPolicy

@@ -1,7 +1,7 @@
 // Package outbound is a resilient outbound HTTP client for calls that must not be done twice: to payment gateways, AI APIs
 // and the like. It is a plain [http.RoundTripper] that fits under any *http.Client, so under any SDK that takes one. It
-// bounds connect, attempt and total time, gives each action one idempotency key, retries only network errors, 409, 429 and
-// 5xx with capped full-jitter backoff that honours Retry-After, and opens a circuit on sustained failures.
+// bounds connect, attempt and total time, gives each action one idempotency key, retries by default only network errors, 409,
+// 429 and 5xx, with capped full-jitter backoff that honours Retry-After, and opens a circuit on sustained failures.
 //
 // A call over a network ends in one of four ways, and the caller is told which:
 //

@@ -88,9 +88,13 @@ func ExampleWithAction() {
 
 	// The first process charges, and dies before it learns of it.
 	action := outbound.NewAction()
+	req, _ := pay(outbound.WithAction(context.Background(), action))
+	if err := action.Bind(req); err != nil { // so that a resume with another amount is refused
+		fmt.Println(err)
+		return
+	}
 	stored, _ := json.Marshal(action) // into the database, with the order
 	first, _ := outbound.NewClient(outbound.Config{Retry: outbound.RetryPolicy{MaxAttempts: 1}})
-	req, _ := pay(outbound.WithAction(context.Background(), action))
 	_, err := first.Do(req)
 	fmt.Println("first process:", outbound.OutcomeOf(nil, err))
 

@@ -34,13 +34,14 @@ func newKey() string {
 }
 
 // Action is one thing the user wants done, once: its key and its clock. Make one with [NewAction], store it as JSON before
-// the first byte leaves, put it under the request's context with [WithAction], and after a crash resume with what was
-// stored: the same key goes out again and nothing is done twice. An action without one is made for each request.
+// the first byte leaves, bound to its request with [Action.Bind], put it under the request's context with [WithAction], and
+// after a crash resume with what was stored: the same key goes out again and nothing is done twice. An action without one is made for each request.
 //
 // An Action may be used by several calls at once; only one of them counts as the first. Its fields must not be changed
 // while a call uses it. Copies share their history.
 type Action struct {
-	// Key is the idempotency key, unquoted: 1 to Provider.MaxKeyLength visible ASCII characters, and no e-mail address.
+	// Key is the idempotency key, unquoted: 1 to Provider.MaxKeyLength visible ASCII characters, and no e-mail address. Only
+	// the one that NewAction made is known to be new; with any other even a refused connection is unknown.
 	Key string `json:"key"`
 	// Started is when the action began. Provider.KeyWindow counts from it; zero counts as expired.
 	Started time.Time `json:"started"`
@@ -79,10 +80,11 @@ func noteUse(key string) {
 	}
 }
 
-// Bind sets the fingerprint from the request's method, URL and body, so that it is stored with the action. It is optional:
-// the first send binds an unbound action. The body is read from GetBody, the request stays as it was. Errors:
-// ErrBodyNotReplayable for a body without GetBody, ErrActionMismatch where the action is bound to another request, or
-// what GetBody and its reader return. Safe for concurrent use.
+// Bind sets the fingerprint from the request's method, URL and body, so that it is stored with the action. The first send
+// binds an unbound action; but one that was stored before that accepts any request when it is resumed, so bind, then store.
+// The body is read from GetBody, the request stays as it was. Errors: ErrBodyNotReplayable for a body without GetBody,
+// ErrActionMismatch where the action is bound to another request, or what GetBody and its reader return. Safe for
+// concurrent use.
 func (a *Action) Bind(req *http.Request) error {
 	if req.URL == nil {
 		return why(errRequest, "it has no URL")

@@ -15,9 +15,9 @@ type Provider struct {
 	KeyHeader string
 	// KeyOf finds the key where an API takes it elsewhere: in a member of the body, a form field, the query. Empty: this
 	// request has none. No header carries a key then, not even an Idempotency-Key that the caller set, and none is made: an
-	// action's key must already be in the request. It is
-	// asked about each write, on the caller's goroutine, must be safe for concurrent use, and must read a body through
-	// GetBody only. Its error refuses the call with ErrInvalidKey and is printed there. Default: nil, KeyHeader.
+	// action's key must already be in the request. It is asked about each write, on the caller's goroutine, must be safe
+	// for concurrent use, and must read a body through GetBody only. Its error refuses the call with ErrInvalidKey and is
+	// printed there. Default: nil, KeyHeader.
 	KeyOf func(*http.Request) (string, error)
 	// QuoteKey sends the key as a quoted string, as draft-ietf-httpapi-idempotency-key-header asks. Default: raw, as every
 	// large provider documents it. Reports and actions hold the key unquoted.
@@ -54,8 +54,9 @@ type Provider struct {
 	// Judge is the API's own reading of an answer; it comes before all other rules. It sees the first 64 KiB of the body of
 	// an answer outside 2xx, or the whole body of an answer that is read inside the attempt; nil of any other. The body
 	// stays readable for the caller, and the response's Request is what was sent. Both are as they are on the wire: a body
-	// is compressed where the caller asked for that. Of an answer outside 2xx whose body broke off, or was too slow, it sees
-	// no body; it is not asked about a success that broke off. It is called on the caller's goroutine, must be safe for concurrent use, and must neither read nor keep the response's Body. Default: nil.
+	// is compressed where the caller asked for that. Of an answer outside 2xx whose body broke off, or was too slow, it
+	// sees no body; it is not asked about a success that broke off. It is called on the caller's goroutine, must be safe
+	// for concurrent use, and must neither read nor keep the response's Body. Default: nil.
 	Judge func(resp *http.Response, body []byte) Verdict
 }
 

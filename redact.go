@@ -77,7 +77,8 @@ var knownErrors = []error{
 var knownTexts = []string{
 	"http: server closed idle connection", "net/http: request canceled", "http2: client conn is closed", "http2: client connection lost",
 	"http2: client conn could not be established", "invalid byte in chunk length", "http chunk length too large",
-	"http: suspiciously long trailer after chunked body", "http: unexpected EOF reading trailer", "gzip: invalid header", "Proxy Authentication Required", "Forbidden", "Bad Gateway", "Service Unavailable", "Gateway Timeout",
+	"http: suspiciously long trailer after chunked body", "http: unexpected EOF reading trailer", "gzip: invalid header",
+	"Proxy Authentication Required", "Forbidden", "Bad Gateway", "Service Unavailable", "Gateway Timeout",
 }
 
 // knownPrefixes begin net/http's errors about a reply; what follows them quotes it, and is left out.

@@ -285,8 +285,11 @@ func (c *call) settleBudget(final bool) {
 
 // overtime says why an attempt must not begin after the wait: the action's time is over then, or its key's.
 func (c *call) overtime(now time.Time, wait time.Duration) error {
-	if wait >= c.untilDeadline(now) {
+	switch left := c.untilDeadline(now); {
+	case left <= 0:
 		return ErrTotalTimeout
+	case wait >= left:
+		return why(ErrTotalTimeout, "a wait of %v would outlast it", wait.Round(time.Millisecond))
 	}
 	known := len(c.attempts) > 0 || c.action != nil // a key of our own is new with the first attempt
 	started, ok := c.keyStarted()

@@ -113,8 +113,8 @@ func (p *proxyRefusal) safeText() string {
 const maxHeaderBytes = 1 << 20
 
 // newBase is an http.Transport with the settings that http.DefaultTransport starts with, the connect timeout, and a bound on
-// a reply's headers. It does
-// not read that variable: a program that changed it must not change what carries money, and Clone would write to it.
+// a reply's headers. It does not read that variable: a program that changed it must not change what carries money, and Clone
+// would write to it.
 func newBase(connect time.Duration) *http.Transport {
 	t := &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,

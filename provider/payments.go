@@ -28,9 +28,9 @@ func Stripe() outbound.Provider {
 	}
 }
 
-// Adyen is Adyen's payment APIs. A failed answer without Transient-Error: true is stored as the key's final answer, whatever its
-// status, and asking again only brings it back; with that header nothing was stored. Keys are not compared between regions: never
-// repeat an action at another region's endpoint.
+// Adyen is Adyen's payment APIs. A failed answer without Transient-Error: true is stored as the key's final answer,
+// whatever its status, and asking again only brings it back; with that header nothing was stored. A 429 is asked again as
+// everywhere. Keys are not compared between regions: never repeat an action at another region's endpoint.
 //
 // The window is a week, the shortest that is quoted; the page that was read says 31 days. Assumed, not documented: error code
 // 704, the key is in use, says nothing of the work, and comes with Transient-Error where it is worth a retry.
@@ -159,7 +159,8 @@ func CheckoutCom() outbound.Provider {
 
 // MercadoPago is the payments, refunds and orders of api.mercadopago.com, where the reference has a POST take the key, of at most
 // 128 characters. Its other writes are keyless here, although the official library sends a key with all of them. 423 says that
-// the key is locked by a request at work; 409 is a conflict over the key or the payment's state, and final.
+// the key is locked by a request at work, and is asked again, as is 424; 409 is a conflict over the key or the payment's state,
+// and final.
 //
 // Assumed, not documented: the key is remembered for an hour at least.
 //

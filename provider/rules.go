@@ -40,7 +40,7 @@ type Rule struct {
 	Wait func(resp *http.Response, body []byte) time.Duration
 }
 
-// Rules makes a [outbound.Provider] Judge of a table: the first row that speaks of an answer decides, and an answer that none
+// Rules makes the Judge of an [outbound.Provider] of a table: the first row that speaks of an answer decides, and an answer that none
 // speaks of is left to the default rules. The Judge is safe for concurrent use, and panics at no answer.
 //
 // A table that was mistyped panics here, where it is made: a Field that is no JSON pointer, Codes without a Field, a Value

@@ -102,10 +102,11 @@ func TestUploads(t *testing.T) {
 	}
 }
 
+// TestHosts allows fewer goroutines than before: one of an earlier test may end meanwhile.
 func TestHosts(t *testing.T) {
 	const hosts = 5000
 	for _, h := range MeasureHosts(hosts) {
-		if h.Goroutines != 0 || h.Bytes <= 0 || h.Kept == 0 || h.Kept > hosts {
+		if h.Goroutines > 0 || h.Bytes <= 0 || h.Kept == 0 || h.Kept > hosts {
 			t.Errorf("%+v", h)
 		}
 	}

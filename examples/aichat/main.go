@@ -138,7 +138,7 @@ func demo(ctx context.Context, w io.Writer) (found findings, err error) {
 	if found.stalled, err = streamed(ctx, w, aboutPrompts, stall); err != nil {
 		return found, err
 	}
-	say(w, "\n3. A batch of %d prompts, %d at a time. Some meet a 429, one a 529, one loses its reply.\n", batchSize, inFlight)
+	say(w, "\n3. A batch of %d prompts, %d at a time. Some meet a 429, one a 529, one loses its reply. In the order in which they ended:\n", batchSize, inFlight)
 	if found.batch, found.peak, err = batch(ctx, w); err != nil {
 		return found, err
 	}

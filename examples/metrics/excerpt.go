@@ -22,7 +22,7 @@ var families = []struct{ name, words string }{
 	{"http_client_request_duration_seconds", "each attempt, as OpenTelemetry's conventions have it; the average"},
 	{"outbound_retries_total", "what the retries were made for"},
 	{"outbound_retry_wait_seconds", "how long was waited before them; the average"},
-	{"outbound_retry_budget", "how many more may be made now"},
+	{"outbound_retry_budget", "how many more may be made now; it was set to 50 for this, and is 10 by default"},
 	{"outbound_circuit_changes_total", "how often the circuit opened, or closed again"},
 	{"outbound_circuits", "what state the circuits are in now"},
 	{"outbound_active_calls", "how many calls are under way now"},
