@@ -32,13 +32,13 @@ var page = template.Must(template.New("page").Parse(pageText))
 func Handler(transports map[string]*outbound.Transport) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		now := time.Now()
-		rows := snapshot(transports, now)
+		targets := snapshot(transports)
 		w.Header().Set("Cache-Control", "no-store")
 		if wantsJSON(req) {
-			writeJSON(w, rows)
+			writeJSON(w, targets)
 			return
 		}
-		writePage(w, view{Now: now.UTC().Format("2006-01-02 15:04:05 UTC"), Rows: rows})
+		writePage(w, view{Now: now.UTC().Format("2006-01-02 15:04:05 UTC"), Rows: rowsOf(targets, now)})
 	})
 }
 
@@ -57,30 +57,27 @@ type Target struct {
 	CallsInFlight       int `json:"calls_in_flight"`  // whose reply is not done with
 	Pending             int `json:"attempts_pending"` // without a verdict yet
 	BudgetLeft          int `json:"budget_left"`      // retries that may be made now; -1: no budget
-
-	now time.Time
 }
 
-func snapshot(transports map[string]*outbound.Transport, now time.Time) []Target {
-	rows := []Target{}
+func snapshot(transports map[string]*outbound.Transport) []Target {
+	targets := []Target{}
 	for _, name := range slices.Sorted(maps.Keys(transports)) {
 		if transports[name] == nil {
 			continue
 		}
 		for _, c := range transports[name].Circuits() {
-			rows = append(rows, newTarget(name, c, now))
+			targets = append(targets, newTarget(name, c))
 		}
 	}
-	return rows
+	return targets
 }
 
-func newTarget(transport string, c outbound.Circuit, now time.Time) Target {
+func newTarget(transport string, c outbound.Circuit) Target {
 	return Target{
 		Transport: transport, Target: c.Target, Circuit: c.State.String(),
 		Since: given(c.Since), NextProbe: given(c.NextProbe),
 		ConsecutiveFailures: c.ConsecutiveFailures, Successes: c.Successes, Failures: c.Failures,
 		CallsInFlight: c.CallsInFlight, Pending: c.Pending, BudgetLeft: c.BudgetLeft,
-		now: now,
 	}
 }
 
@@ -99,11 +96,11 @@ func wantsJSON(req *http.Request) bool {
 	return strings.Contains(req.Header.Get("Accept"), "application/json")
 }
 
-func writeJSON(w http.ResponseWriter, rows []Target) {
+func writeJSON(w http.ResponseWriter, targets []Target) {
 	w.Header().Set("Content-Type", "application/json")
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
-	_ = enc.Encode(rows) // the reader has gone away
+	_ = enc.Encode(targets) // the reader has gone away
 }
 
 func writePage(w http.ResponseWriter, v view) {
@@ -115,31 +112,44 @@ func writePage(w http.ResponseWriter, v view) {
 // view is what the page shows.
 type view struct {
 	Now  string
-	Rows []Target
+	Rows []row
 }
 
-// For is how long the circuit has been in its state, in words for the page.
-func (t Target) For() string {
+// row is a target with what the page says of it in words.
+type row struct {
+	Target
+	For    string // how long the circuit has been in its state
+	Probe  string // when the next probe may go
+	Budget string // the retries left
+}
+
+func rowsOf(targets []Target, now time.Time) []row {
+	rows := make([]row, len(targets))
+	for i, t := range targets {
+		rows[i] = row{Target: t, For: stateFor(t, now), Probe: probe(t, now), Budget: budget(t)}
+	}
+	return rows
+}
+
+func stateFor(t Target, now time.Time) string {
 	if t.Since == nil {
 		return "–"
 	}
-	return short(t.now.Sub(*t.Since))
+	return short(now.Sub(*t.Since))
 }
 
-// Probe is when the next probe may go, in words for the page.
-func (t Target) Probe() string {
+func probe(t Target, now time.Time) string {
 	switch {
 	case t.NextProbe == nil:
 		return "–"
-	case !t.now.Before(*t.NextProbe):
+	case !now.Before(*t.NextProbe):
 		return "with the next call"
 	default:
-		return "in " + short(t.NextProbe.Sub(t.now))
+		return "in " + short(t.NextProbe.Sub(now))
 	}
 }
 
-// Budget is the retries left, in words for the page.
-func (t Target) Budget() string {
+func budget(t Target) string {
 	if t.BudgetLeft < 0 {
 		return "no limit"
 	}
