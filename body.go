@@ -135,7 +135,10 @@ func buffers(resp *http.Response) bool {
 
 // streams reports whether a reply is bound by the idle timeout instead of the total.
 func (c *call) streams(resp *http.Response) bool {
-	if c.limits.streaming && resp.StatusCode >= 200 && resp.StatusCode < 300 {
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		return false // an error is none, whatever its type
+	}
+	if c.limits.streaming {
 		return true
 	}
 	content := first(resp.Header, "Content-Type")

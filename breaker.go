@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -120,7 +121,6 @@ type circuit struct {
 	generation atomic.Uint64 // counts the state's changes, so that an old result does not count in a new state
 	pending    atomic.Int64
 	standing   atomic.Pointer[circuitStanding] // gobreaker's State() would move the circuit; nil before the first change
-	probe      atomic.Pointer[attempt]         // the newest half-open probe that holds a place
 
 	changes *changeQueue // nil: nobody wants to hear of them
 }
@@ -130,6 +130,35 @@ type circuitStanding struct {
 	state     CircuitState
 	since     time.Time
 	nextProbe time.Time
+	probes    *probes // of a half-open one
+}
+
+// probes are the half-open probes that hold a place, the oldest first.
+type probes struct {
+	mu  sync.Mutex
+	out []*attempt
+}
+
+func (p *probes) add(a *attempt) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.out = append(p.out, a)
+}
+
+func (p *probes) remove(a *attempt) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.out = slices.DeleteFunc(p.out, func(other *attempt) bool { return other == a })
+}
+
+// oldest is the probe that is out for longest; nil for none.
+func (p *probes) oldest() *attempt {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.out) == 0 {
+		return nil
+	}
+	return p.out[0]
 }
 
 // windowBuckets is how finely the rolling window forgets. Each costs memory per target.
@@ -189,8 +218,11 @@ func stateOf(s gobreaker.State) CircuitState {
 func (c *circuit) changed(from, to CircuitState) {
 	now := time.Now()
 	s := &circuitStanding{state: to, since: now}
-	if to == CircuitOpen {
+	switch to {
+	case CircuitOpen:
 		s.nextProbe = now.Add(c.openFor)
+	case CircuitHalfOpen:
+		s.probes = new(probes)
 	}
 	c.standing.Store(s)
 	c.generation.Add(1)
@@ -227,12 +259,12 @@ func (c *circuit) admit(a *attempt) (refusal CircuitOpenError, ok bool) {
 	if err == nil {
 		c.pending.Add(1)
 		a.circuit, a.done, a.generation = c, done, c.generation.Load()
-		if c.stands().state == CircuitHalfOpen {
-			c.probe.Store(a)
-		}
 	}
 	if c.changes.deliver() {
 		a.start = time.Now() // the hook may have been slow
+	}
+	if s := c.stands(); err == nil && s.state == CircuitHalfOpen {
+		s.probes.add(a) // from here on others look at it
 	}
 	if err != nil {
 		return c.refusal(err), false
@@ -250,8 +282,12 @@ func (c *circuit) refusal(err error) CircuitOpenError {
 // overtake frees the place of a probe that is out for longer than the circuit would have stayed open: else one that a silent
 // server swallowed just before it came back would keep all others away until its attempt timeout.
 func (c *circuit) overtake(now time.Time) bool {
-	p := c.probe.Load()
-	return p != nil && now.Sub(p.start) >= c.openFor && c.probe.CompareAndSwap(p, nil) && p.yield()
+	s := c.stands()
+	if s.state != CircuitHalfOpen {
+		return false
+	}
+	p := s.probes.oldest()
+	return p != nil && now.Sub(p.start) >= c.openFor && p.yield()
 }
 
 // yield gives the place back and keeps the verdict for later.
@@ -260,8 +296,15 @@ func (a *attempt) yield() bool {
 	if !a.state.CompareAndSwap(admitted, overtaken) {
 		return false
 	}
+	a.leaveProbes()
 	a.done(errNeutral)
 	return true
+}
+
+func (a *attempt) leaveProbes() {
+	if s := a.circuit.stands(); s.probes != nil {
+		s.probes.remove(a)
+	}
 }
 
 // book gives the verdict; only the first counts. It runs no hook, so that a timer may call it; see tell.
@@ -273,7 +316,7 @@ func (a *attempt) book(h health) {
 	switch a.state.Swap(booked) {
 	case admitted:
 		c.pending.Add(-1)
-		c.probe.CompareAndSwap(a, nil)
+		a.leaveProbes()
 		if c.generation.Load() == a.generation {
 			c.count(h)
 		}
@@ -287,11 +330,12 @@ func (a *attempt) book(h health) {
 // late hears a probe that was overtaken. That the target answers after all closes the circuit, whatever newer probes say; that
 // it fails is for them to say.
 func (c *circuit) late(h health) {
-	if h != healthy || c.stands().state != CircuitHalfOpen {
+	s := c.stands()
+	if h != healthy || s.state != CircuitHalfOpen {
 		return
 	}
-	if newer := c.probe.Swap(nil); newer != nil {
-		newer.yield()
+	if other := s.probes.oldest(); other != nil {
+		other.yield()
 	}
 	if done, err := c.breaker.Allow(); err == nil {
 		done(nil)
@@ -299,10 +343,8 @@ func (c *circuit) late(h health) {
 }
 
 // tell runs the hook for the changes that were noted and not told yet.
-func (a *attempt) tell() {
-	if a.circuit != nil {
-		a.circuit.changes.deliver()
-	}
+func (a *attempt) tell() (told bool) {
+	return a.circuit != nil && a.circuit.changes.deliver()
 }
 
 func (c *circuit) count(h health) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/outbound-go/outbound"
@@ -771,4 +772,79 @@ func TestASlowFuncLeavesTheTargetItsPlace(t *testing.T) {
 			assert.Contains(t, tr.Circuits()[0].Target, "slow.test", name)
 		})
 	}
+}
+
+// TestOneHungProbeOfSeveralIsOvertaken: it is the oldest that makes room, whatever became of newer ones.
+func TestOneHungProbeOfSeveralIsOvertaken(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			switch req.URL.Path {
+			case "/down":
+				return answers(500)(req)
+			case "/hang":
+				return slowly(time.Hour, answers(200))(req)
+			}
+			return answers(200)(req)
+		})
+		tr := newTransport(t, outbound.Config{
+			Base: base, AttemptTimeout: 30 * time.Second, Retry: outbound.RetryPolicy{MaxAttempts: 1},
+			Breaker: outbound.BreakerPolicy{ConsecutiveFailures: 1, OpenFor: time.Second, Probes: 2},
+		})
+		_, _ = get(t, tr, "https://api.test/down")
+		time.Sleep(2 * time.Second)
+		hung := make(chan struct{})
+		go func() {
+			defer close(hung)
+			_, _ = send(tr, newRequest(t, t.Context(), http.MethodGet, "https://api.test/hang", ""))
+		}()
+		synctest.Wait()
+		_, err := get(t, tr, "https://api.test/up")
+		require.NoError(t, err, "the second probe")
+		_, err = get(t, tr, "https://api.test/up")
+		require.ErrorIs(t, err, outbound.ErrCircuitOpen, "both are out, or done")
+		time.Sleep(2 * time.Second)
+		_, err = get(t, tr, "https://api.test/up")
+		require.NoError(t, err)
+		assert.Equal(t, outbound.CircuitClosed, stateOf(tr))
+		<-hung
+		assert.Equal(t, outbound.CircuitClosed, stateOf(tr))
+	})
+}
+
+// TestProbesUnderLoad is for the race detector: probes that a hook delays, that are refused after they were admitted, that others
+// overtake, while refused calls share their memory.
+func TestProbesUnderLoad(t *testing.T) {
+	base := roundTripFunc(func(req *http.Request) (*http.Response, error) { return nil, io.EOF })
+	bubble(t, func(t *testing.T) {
+		tr := newTransport(t, outbound.Config{
+			Base: base, Retry: outbound.RetryPolicy{MaxAttempts: 1},
+			Breaker: outbound.BreakerPolicy{ConsecutiveFailures: 1, OpenFor: 10 * time.Millisecond, Probes: 2},
+			Hooks:   outbound.Hooks{Circuit: func(outbound.CircuitChange) { time.Sleep(3 * time.Millisecond) }},
+		})
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				for range 300 {
+					ctx := outbound.WithOverride(with(t, outbound.NewAction()), outbound.Override{TotalTimeout: 2 * time.Millisecond})
+					resp, err := send(tr, newRequest(t, ctx, http.MethodPost, payURL, "x"))
+					r := reportOf(t, resp, err)
+					assert.Equal(t, payURL, r.URL)
+					time.Sleep(time.Millisecond)
+				}
+			})
+		}
+		all.Wait()
+		assert.Zero(t, tr.Circuits()[0].Pending)
+		assert.Zero(t, tr.Circuits()[0].CallsInFlight)
+	})
+}
+
+// TestASlowCircuitHookIsInElapsed, also where it is told of the answer that ends the call.
+func TestASlowCircuitHookIsInElapsed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		cfg := once(playing(answers(500)), 1)
+		cfg.Hooks.Circuit = func(outbound.CircuitChange) { time.Sleep(3 * time.Second) }
+		resp, err := get(t, newTransport(t, cfg), payURL)
+		assert.Equal(t, 3*time.Second, reportOf(t, resp, err).Elapsed)
+	})
 }

@@ -132,7 +132,7 @@ func (t *Transport) takeSpare() *call {
 }
 
 // spareCall keeps one call that was refused, for the next: an open circuit refuses many, and a call is large. Nothing else
-// holds it, as nothing of it was handed to Base, to the caller or to a timer.
+// holds it, as nothing of it was handed to Base, to the caller, to a timer or to the circuit.
 func (c *call) spareCall() {
 	t, place, text := c.t, c.place, c.text
 	*c = call{}
@@ -329,8 +329,8 @@ func (c *call) goOn(prev *call, given string, now time.Time) error {
 	if given != "" || c.t.provider.KeyOf == nil {
 		c.setKey(prev.key, prev.wire)
 	}
-	if prev.keyed && c.standing.maybe && !c.repeatable {
-		return why(ErrNotRetryable, "the write may have been done, and no key protects it where its redirect leads")
+	if prev.keyed && (c.standing.maybe || c.action != nil) && !c.repeatable {
+		return why(ErrNotRetryable, "no key protects the write where its redirect leads, and it may have been done, or be sent again")
 	}
 	if c.action != nil && !c.replayable {
 		return why(ErrBodyNotReplayable, "an action needs a body that can be read again")
@@ -340,8 +340,8 @@ func (c *call) goOn(prev *call, given string, now time.Time) error {
 	}
 	scheme, host := normalOrigin(c.req.URL)
 	prevScheme, prevHost := normalOrigin(prev.place.url())
-	if c.standing.maybe && (scheme != prevScheme || host != prevHost) {
-		return why(ErrNotRetryable, "the write may have been done at %s, and is not repeated at %s", prevHost, host)
+	if (c.standing.maybe || c.action != nil) && (scheme != prevScheme || host != prevHost) {
+		return why(ErrNotRetryable, "the write may have been done at %s, or be sent there again, and does not go on to %s", prevHost, host)
 	}
 	return nil
 }

@@ -63,7 +63,6 @@ type Transport struct {
 	keyRoutes  []keyRoute
 	ownKeys    error // why the API would not take a key made here
 	hooks      Hooks
-	listens    bool // a func of the user's hears of each attempt, and may be slow
 	target     func(*http.Request) string
 	budget     *budgetRate
 	bulkhead   BulkheadPolicy
@@ -91,7 +90,6 @@ func New(cfg Config) (*Transport, error) {
 		hooks:    cfg.Hooks,
 		target:   cfg.Target,
 	}
-	t.listens = t.hooks.Attempt != nil || t.provider.Judge != nil || t.retry.If != nil
 	t.budget = t.retry.Budget.rate()
 	t.direct, t.plainHTTP2 = traits(t.base)
 	t.keyRoutes, _ = newKeyRoutes(t.provider.KeyRoutes)
@@ -145,7 +143,7 @@ func (c *call) cleanUp() {
 		_ = c.req.Body.Close()
 	}
 	if c.returned {
-		if c.failure != nil && c.header == nil {
+		if c.failure != nil && c.header == nil && c.initial.circuit == nil {
 			c.spareCall()
 		}
 		return

@@ -30,23 +30,31 @@ func newKeyRoute(pattern string) (r keyRoute, err error) {
 	if !ok {
 		return r, fault("Provider.KeyRoutes has %q: a pattern begins with a slash; methods stand in KeyMethods", pattern)
 	}
-	rest, r.subtree = strings.CutSuffix(rest, "/")
 	if rest == "" {
-		r.subtree = true
-		return r, nil
+		return keyRoute{subtree: true}, nil
 	}
+	rest, r.subtree = strings.CutSuffix(rest, "/")
 	for part := range strings.SplitSeq(rest, "/") {
 		name, wild := strings.CutPrefix(part, "{")
-		if wild {
-			name, wild = strings.CutSuffix(name, "}")
+		switch {
+		case wild && isName(strings.TrimSuffix(name, "}")) && strings.HasSuffix(name, "}"):
 			part = ""
-		}
-		if name == "" || name == "." || name == ".." || strings.HasSuffix(name, "...") || strings.ContainsAny(name, "{}%?#") || part == "" && !wild {
+		case wild || part == "" || part == "." || part == ".." || part[0] == ':' || strings.ContainsAny(part, "{}*%?#"):
 			return r, fault("Provider.KeyRoutes has %q: between its slashes a pattern has plain text or a {name}", pattern)
 		}
 		r.parts = append(r.parts, part)
 	}
 	return r, nil
+}
+
+// isName reports whether s has letters, digits and underscores, and nothing else.
+func isName(s string) bool {
+	for _, c := range s {
+		if c != '_' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') {
+			return false
+		}
+	}
+	return s != ""
 }
 
 // leadsTo reports whether the URL's path is one that the pattern means. One that a server may read otherwise is none.

@@ -240,9 +240,27 @@ func TestJudgeIsHeardOnABrokenAnswer(t *testing.T) {
 				return outbound.Verdict{}
 			}
 			resp, err := post(t, newTransport(t, cfg), t.Context())
-			assert.Equal(t, outbound.OutcomeUnknown, outbound.OutcomeOf(resp, err), name)
+			r := reportOf(t, resp, err)
+			assert.Equal(t, outbound.OutcomeUnknown, r.Outcome, name)
+			assert.Equal(t, outbound.ErrNotRetryable, r.Stopped, "%s: it was no final answer", name)
 			assert.Equal(t, 1, base.hits(), name)
 		})
+	}
+}
+
+// TestJudgeSeesAnErrorOfAStreamsType: only a success is a stream.
+func TestJudgeSeesAnErrorOfAStreamsType(t *testing.T) {
+	for _, media := range []string{"text/event-stream", "application/x-ndjson"} {
+		var saw string
+		tr := newTransport(t, outbound.Config{Base: playing(repliesWith(429, "quota", "Content-Type", media)), Provider: outbound.Provider{
+			Judge: func(_ *http.Response, body []byte) outbound.Verdict {
+				saw = string(body)
+				return outbound.Verdict{Next: outbound.NextStop}
+			},
+		}})
+		_, err := post(t, tr, t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, "quota", saw, media)
 	}
 }
 
@@ -258,6 +276,9 @@ func TestARedirectToWhereNoKeyCounts(t *testing.T) {
 		hits     int
 		err      error
 	}{
+		"another route, fresh action":       {outbound.Provider{KeyRoutes: []string{"/a"}}, "POST", "/a", "/b", false, true, 1, outbound.ErrNotRetryable},
+		"another host, fresh action":        {outbound.Provider{}, "POST", "/a", "https://other.test/a", false, true, 1, outbound.ErrNotRetryable},
+		"another host, not done":            {outbound.Provider{}, "POST", "/a", "https://other.test/a", false, false, 2, nil},
 		"another route, maybe done":         {outbound.Provider{KeyRoutes: []string{"/a"}}, "POST", "/a", "/b", true, false, 2, outbound.ErrNotRetryable},
 		"a slash more, maybe done":          {outbound.Provider{KeyRoutes: []string{"/a"}}, "POST", "/a", "/a/", true, false, 2, outbound.ErrNotRetryable},
 		"another route, not done":           {outbound.Provider{KeyRoutes: []string{"/a"}}, "POST", "/a", "/b", false, false, 2, nil},
@@ -286,6 +307,9 @@ func TestARedirectToWhereNoKeyCounts(t *testing.T) {
 			if row.action {
 				ctx = outbound.WithAction(ctx, &outbound.Action{Key: "k-1", Started: time.Now()})
 			}
+			if strings.HasSuffix(name, "fresh action") {
+				ctx = outbound.WithAction(ctx, outbound.NewAction())
+			}
 			client := &http.Client{Transport: newTransport(t, cfg)}
 			req := newRequest(t, ctx, row.method, "https://api.test"+row.from, "x")
 			if strings.HasPrefix(name, "an adopted key") {
@@ -295,7 +319,10 @@ func TestARedirectToWhereNoKeyCounts(t *testing.T) {
 			require.ErrorIs(t, err, row.err, name)
 			assert.Equal(t, row.hits, base.hits(), name)
 			want := outbound.OutcomeSucceeded
-			if row.err != nil {
+			switch {
+			case strings.HasSuffix(name, "fresh action"):
+				want = outbound.OutcomeRejected // a 307 was all that came of it
+			case row.err != nil:
 				want = outbound.OutcomeUnknown
 			}
 			assert.Equal(t, want, outbound.OutcomeOf(resp, err), name)

@@ -111,13 +111,15 @@ const (
 // ruling applies the rules in their order: the provider's verdict, the server's advice, the table.
 func (e *evidence) ruling() ruling {
 	switch {
+	case e.verdict.Next == NextStop && e.broken:
+		return forbidden
 	case e.verdict.Next == NextStop:
 		return final
 	case e.verdict.Next == NextRetry:
 		return allowIf(e.repeatable || e.verdict.Says == SaysRejected)
 	case e.failed:
 		return allowIf(!e.hopeless && (e.repeatable || !e.maybeSent))
-	case e.advice == adviceStop && e.retryableStatus():
+	case e.advice == adviceStop && (e.retryableStatus() || e.broken):
 		return forbidden
 	case e.advice == adviceStop:
 		return final
@@ -390,12 +392,11 @@ func (c *call) finish(a *attempt, stop error) (*http.Response, error) {
 		return nil, c.fail(stop)
 	}
 	c.last = a
-	now := a.start.Add(a.elapsed) // its reply was in then
-	if c.t.listens {
-		now = time.Now()
-	}
+	now := time.Now()
 	resp := a.handOver(now)
-	a.tell()
+	if a.tell() {
+		now = time.Now() // the hook may have been slow
+	}
 	c.end(stop, now)
 	return resp, nil
 }
