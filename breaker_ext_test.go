@@ -815,18 +815,33 @@ func TestOneHungProbeOfSeveralIsOvertaken(t *testing.T) {
 // overtake, while refused calls share their memory.
 func TestProbesUnderLoad(t *testing.T) {
 	base := roundTripFunc(func(req *http.Request) (*http.Response, error) { return nil, io.EOF })
+	nap := func(outbound.CircuitChange) { time.Sleep(3 * time.Millisecond) }
+	for _, hook := range []func(outbound.CircuitChange){nil, nap} {
+		probesUnderLoad(t, base, hook)
+	}
+}
+
+func probesUnderLoad(t *testing.T, base http.RoundTripper, hook func(outbound.CircuitChange)) {
 	bubble(t, func(t *testing.T) {
 		tr := newTransport(t, outbound.Config{
 			Base: base, Retry: outbound.RetryPolicy{MaxAttempts: 1},
 			Breaker: outbound.BreakerPolicy{ConsecutiveFailures: 1, OpenFor: 10 * time.Millisecond, Probes: 2},
-			Hooks:   outbound.Hooks{Circuit: func(outbound.CircuitChange) { time.Sleep(3 * time.Millisecond) }},
+			Hooks:   outbound.Hooks{Circuit: hook},
 		})
 		var all sync.WaitGroup
 		for range 8 {
 			all.Go(func() {
 				for range 300 {
 					ctx := outbound.WithOverride(with(t, outbound.NewAction()), outbound.Override{TotalTimeout: 2 * time.Millisecond})
-					resp, err := send(tr, newRequest(t, ctx, http.MethodPost, payURL, "x"))
+					req := newRequest(t, ctx, http.MethodPost, payURL, "x")
+					body, asked := req.GetBody, 0
+					req.GetBody = func() (io.ReadCloser, error) {
+						if asked++; asked == 2 { // not for the fingerprint, but for the attempt
+							time.Sleep(2 * time.Millisecond)
+						}
+						return body()
+					}
+					resp, err := send(tr, req)
 					r := reportOf(t, resp, err)
 					assert.Equal(t, payURL, r.URL)
 					time.Sleep(time.Millisecond)

@@ -644,13 +644,18 @@ func TestFinalAnswersThatBreakOff(t *testing.T) {
 		{provider.ModernTreasury(), "/api/payment_orders", 503},
 		{provider.Increase(), "/ach_transfers", 409},
 		{provider.MercadoPago(), "/v1/payments", 409},
-		{provider.GoCardless(), "/payments", 409},
 		{provider.Xendit(), "/v2/payouts", 409},
 	} {
 		t.Run(row.provider.Name, func(t *testing.T) {
 			verdict{unknown, 1, 0}.check(t, post(t, row.provider, row.path, breakingOff(row.status), done))
 		})
 	}
+}
+
+// TestAnAnswerWhoseBodyDecidesIsAskedForAgain where it broke off: GoCardless says in it whether the payment was made.
+func TestAnAnswerWhoseBodyDecidesIsAskedForAgain(t *testing.T) {
+	conflict := says(409, `{"error":{"errors":[{"reason":"idempotent_creation_conflict"}]}}`)
+	verdict{succeeded, 3, 0}.check(t, post(t, provider.GoCardless(), "/payments", lost, breakingOff(409), conflict))
 }
 
 // TestReadsAreLeftAlone: what a table says of writes does not keep a read from being repeated.
