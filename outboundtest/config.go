@@ -3,6 +3,7 @@ package outboundtest
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -45,8 +46,16 @@ func (c Config) validate() error {
 	if c.KeyHeader != "" && c.Dialect != Plain {
 		errs = append(errs, fmt.Errorf("a KeyHeader, where %v has its own", c.Dialect))
 	}
+	if c.KeyHeader != "" && !isHeaderName(c.KeyHeader) {
+		errs = append(errs, fmt.Errorf("KeyHeader %q is no header name", c.KeyHeader))
+	}
 	if c.Work < 0 {
 		errs = append(errs, fmt.Errorf("negative Work %v", c.Work))
 	}
 	return errors.Join(append(errs, c.Script.validate(), c.Mix.validate())...)
+}
+
+// isHeaderName reports whether s is a token of RFC 9110, section 5.6.2.
+func isHeaderName(s string) bool {
+	return strings.Trim(s, "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
 }

@@ -17,7 +17,7 @@ func TestBadConfigNamesEveryMistake(t *testing.T) {
 	worded.Point, worded.Status = ot.InBody, 418
 	_, err := ot.Start(ot.Config{
 		Dialect:   99,
-		KeyHeader: "X-Key",
+		KeyHeader: "X Key",
 		Work:      -time.Second,
 		Script: ot.Script{
 			ot.OK,
@@ -41,7 +41,7 @@ func TestBadConfigNamesEveryMistake(t *testing.T) {
 	require.Error(t, err)
 	for _, want := range []string{
 		"bad config",
-		"unknown Dialect(99)", "a KeyHeader, where Dialect(99) has its own",
+		"unknown Dialect(99)", "a KeyHeader, where Dialect(99) has its own", `KeyHeader "X Key" is no header name`,
 		"negative Work -1s",
 		"script[1]: unknown Point(99)", "unknown End(-1)", "negative Delay -1ns", "negative BusyFor -2",
 		"script[2]: the Status 600 is not between 200 and 599",

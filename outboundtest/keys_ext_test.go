@@ -3,6 +3,7 @@ package outboundtest_test
 import (
 	"encoding/json"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -158,4 +159,20 @@ func TestLookups(t *testing.T) {
 	assert.Len(t, all, 2)
 	assert.Equal(t, "k2", gw.Payments()[1].Key)
 	assert.Equal(t, 2, gw.Attempts(), "lookups are no attempts")
+}
+
+// TestAKeyThatIsIgnoredIsInTheLedger as it stands, whatever its form: by it one tells what was charged twice.
+func TestAKeyThatIsIgnoredIsInTheLedger(t *testing.T) {
+	for dialect, header := range map[ot.Dialect]string{ot.IETF: "Idempotency-Key", ot.RazorpayRefunds: "X-Refund-Idempotency"} {
+		gw := ot.NewGateway(t, ot.Config{Dialect: dialect, IgnoreKeys: true})
+		for range 2 {
+			req, err := http.NewRequest(http.MethodPost, gw.PaymentsURL(), strings.NewReader(`{"amount":1}`))
+			require.NoError(t, err)
+			req.Header.Set("Content-Type", "application/json")
+			req.Header.Set(header, "k1")
+			require.Less(t, send(t, req).status, 300, "%v", dialect)
+		}
+		assert.Equal(t, 2, gw.Charges("k1"), "%v", dialect)
+		assert.Equal(t, []string{"k1"}, gw.DoubleCharged(), "%v", dialect)
+	}
 }

@@ -25,8 +25,8 @@ type Request struct {
 	Fault Fault
 	// Charged tells that this request charged.
 	Charged bool
-	// Status is that of the reply whose headers were written whole, or 0 if
-	// there is none.
+	// Status is that of the reply whose headers were given to the connection
+	// whole, whether or not they arrived, or 0 if there is none.
 	Status int
 }
 
