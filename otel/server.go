@@ -60,10 +60,10 @@ func (i *Instrumentation) reported(s server) server {
 
 // target is what the metrics call a target of outbound's: its server, or what Config.Host makes of a name that is no URL.
 func (i *Instrumentation) target(name string) server {
-	s := serverOf(name)
-	if s.address != other {
+	if s := serverOf(name); s.scheme != other {
 		return i.reported(s)
 	}
+	s := server{scheme: other, address: other} // a name that is no URL of ours may hold anything
 	if i.host != nil {
 		s.address = i.host(name)
 	}
