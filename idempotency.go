@@ -37,6 +37,9 @@ func newKey() string {
 // the first byte leaves, bound to its request with [Action.Bind], put it under the request's context with [WithAction], and
 // after a crash resume with what was stored: the same key goes out again and nothing is done twice. An action without one is made for each request.
 //
+// A redirect of an action to another host, or to where its key does not count, is refused with ErrNotRetryable: when it is
+// resumed the redirect may be gone, and it would be done at both.
+//
 // An Action may be used by several calls at once; only one of them counts as the first. Its fields must not be changed
 // while a call uses it. Copies share their history.
 type Action struct {
