@@ -35,7 +35,8 @@ func newKey() string {
 
 // Action is one thing the user wants done, once: its key and its clock. Make one with [NewAction], store it as JSON before
 // the first byte leaves, bound to its request with [Action.Bind], put it under the request's context with [WithAction], and
-// after a crash resume with what was stored: the same key goes out again and nothing is done twice. An action without one is made for each request.
+// after a crash resume with what was stored: the same key goes out again and nothing is done twice. An action without one
+// is made for each request.
 //
 // A redirect of an action to another host, or to where its key does not count, is refused with ErrNotRetryable: when it is
 // resumed the redirect may be gone, and it would be done at both.
