@@ -136,29 +136,34 @@ type circuitStanding struct {
 // probes are the half-open probes that hold a place, the oldest first.
 type probes struct {
 	mu  sync.Mutex
-	out []*attempt
+	out []probe
 }
 
-func (p *probes) add(a *attempt) {
+type probe struct {
+	attempt *attempt
+	since   time.Time
+}
+
+func (p *probes) add(a *attempt, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.out = append(p.out, a)
+	p.out = append(p.out, probe{a, now})
 }
 
 func (p *probes) remove(a *attempt) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.out = slices.DeleteFunc(p.out, func(other *attempt) bool { return other == a })
+	p.out = slices.DeleteFunc(p.out, func(other probe) bool { return other.attempt == a })
 }
 
-// oldest is the probe that is out for longest; nil for none.
-func (p *probes) oldest() *attempt {
+// oldest is the probe that is out for longest.
+func (p *probes) oldest() (oldest probe, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.out) == 0 {
-		return nil
+		return probe{}, false
 	}
-	return p.out[0]
+	return p.out[0], true
 }
 
 // windowBuckets is how finely the rolling window forgets. Each costs memory per target.
@@ -259,12 +264,12 @@ func (c *circuit) admit(a *attempt) (refusal CircuitOpenError, ok bool) {
 	if err == nil {
 		c.pending.Add(1)
 		a.circuit, a.done, a.generation = c, done, c.generation.Load()
+		if s := c.stands(); s.state == CircuitHalfOpen {
+			s.probes.add(a, a.start) // from here on others may overtake it
+		}
 	}
 	if c.changes.deliver() {
 		a.start = time.Now() // the hook may have been slow
-	}
-	if s := c.stands(); err == nil && s.state == CircuitHalfOpen {
-		s.probes.add(a) // from here on others look at it
 	}
 	if err != nil {
 		return c.refusal(err), false
@@ -286,8 +291,8 @@ func (c *circuit) overtake(now time.Time) bool {
 	if s.state != CircuitHalfOpen {
 		return false
 	}
-	p := s.probes.oldest()
-	return p != nil && now.Sub(p.start) >= c.openFor && p.yield()
+	p, ok := s.probes.oldest()
+	return ok && now.Sub(p.since) >= c.openFor && p.attempt.yield()
 }
 
 // yield gives the place back and keeps the verdict for later.
@@ -334,10 +339,11 @@ func (c *circuit) late(h health) {
 	if h != healthy || s.state != CircuitHalfOpen {
 		return
 	}
-	if other := s.probes.oldest(); other != nil {
-		other.yield()
+	done, err := c.breaker.Allow()
+	if other, ok := s.probes.oldest(); err != nil && ok && other.attempt.yield() {
+		done, err = c.breaker.Allow()
 	}
-	if done, err := c.breaker.Allow(); err == nil {
+	if err == nil {
 		done(nil)
 	}
 }

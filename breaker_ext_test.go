@@ -863,3 +863,41 @@ func TestASlowCircuitHookIsInElapsed(t *testing.T) {
 		assert.Equal(t, 3*time.Second, reportOf(t, resp, err).Elapsed)
 	})
 }
+
+// TestASlowCircuitHookHoldsNoPlace for longer than a slow probe does, and makes no probe of a call that is none.
+func TestASlowCircuitHookHoldsNoPlace(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		cfg := once(roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			if req.URL.Path == "/down" {
+				return answers(500)(req)
+			}
+			return answers(200)(req)
+		}), 1)
+		slow := false
+		cfg.Hooks.Circuit = func(outbound.CircuitChange) {
+			if slow {
+				slow = false
+				time.Sleep(time.Minute)
+			}
+		}
+		cfg.Breaker.OpenFor = 4 * time.Second
+		tr := newTransport(t, cfg)
+		_, _ = get(t, tr, "https://api.test/down")
+		time.Sleep(6 * time.Second)
+		slow = true
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, _ = send(tr, newRequest(t, t.Context(), http.MethodGet, "https://api.test/up", ""))
+		}()
+		refused := 0
+		for range 20 {
+			time.Sleep(time.Second)
+			if _, err := send(tr, newRequest(t, t.Context(), http.MethodGet, "https://api.test/up", "")); err != nil {
+				refused++
+			}
+		}
+		assert.LessOrEqual(t, refused, 5)
+		<-done
+	})
+}

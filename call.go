@@ -95,7 +95,7 @@ type Override struct {
 	AttemptTimeout time.Duration
 	// TotalTimeout replaces Config.TotalTimeout. A redirect hop keeps the deadline of the first. Negative: off.
 	TotalTimeout time.Duration
-	// Streaming treats the reply as a stream, whatever its type: bound by the attempt timeout until its headers, then by
+	// Streaming treats a success as a stream, whatever its type: bound by the attempt timeout until its headers, then by
 	// Config.IdleTimeout, and never read inside the attempt.
 	Streaming bool
 }
@@ -329,7 +329,7 @@ func (c *call) goOn(prev *call, given string, now time.Time) error {
 	if given != "" || c.t.provider.KeyOf == nil {
 		c.setKey(prev.key, prev.wire)
 	}
-	if prev.keyed && (c.standing.maybe || c.action != nil) && !c.repeatable {
+	if prev.keyed && !c.keyed && (c.action != nil || c.standing.maybe && !c.repeatable) {
 		return why(ErrNotRetryable, "no key protects the write where its redirect leads, and it may have been done, or be sent again")
 	}
 	if c.action != nil && !c.replayable {
@@ -341,7 +341,8 @@ func (c *call) goOn(prev *call, given string, now time.Time) error {
 	scheme, host := normalOrigin(c.req.URL)
 	prevScheme, prevHost := normalOrigin(prev.place.url())
 	if (c.standing.maybe || c.action != nil) && (scheme != prevScheme || host != prevHost) {
-		return why(ErrNotRetryable, "the write may have been done at %s, or be sent there again, and does not go on to %s", prevHost, host)
+		return why(ErrNotRetryable, "the write may have been done at %s://%s, or be sent there again, and does not go on to %s://%s",
+			prevScheme, prevHost, scheme, host)
 	}
 	return nil
 }

@@ -32,8 +32,8 @@ type Config struct {
 	// TotalTimeout bounds the whole action: attempts, waits, redirects, and reading the reply. A streamed reply is bound by it
 	// only until its headers are in. Default: three AttemptTimeouts. Negative: off.
 	TotalTimeout time.Duration
-	// IdleTimeout is a streamed reply's longest silence while somebody reads. Streamed are text/event-stream,
-	// application/x-ndjson, and what Override.Streaming says. Default: 60 s. Negative: off.
+	// IdleTimeout is a streamed reply's longest silence while somebody reads. Streamed are successes of type
+	// text/event-stream or application/x-ndjson, and those that Override.Streaming says. Default: 60 s. Negative: off.
 	IdleTimeout time.Duration
 	// Target names what circuits, budgets and bulkheads are kept per. Default: scheme://host:port, in lower case. It runs
 	// on the caller's goroutine and must be safe for concurrent use.

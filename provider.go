@@ -55,7 +55,7 @@ type Provider struct {
 	// an answer outside 2xx, or the whole body of an answer that is read inside the attempt; nil of any other. The body
 	// stays readable for the caller, and the response's Request is what was sent. Both are as they are on the wire: a body
 	// is compressed where the caller asked for that. Of an answer outside 2xx whose body broke off, or was too slow, it
-	// sees no body; it is not asked about a success that broke off. It is called on the caller's goroutine, must be safe
+	// sees nil, of one without a body an empty one; it is not asked about a success that broke off. It is called on the caller's goroutine, must be safe
 	// for concurrent use, and must neither read nor keep the response's Body. Default: nil.
 	Judge func(resp *http.Response, body []byte) Verdict
 }

@@ -277,6 +277,8 @@ func TestARedirectToWhereNoKeyCounts(t *testing.T) {
 		err      error
 	}{
 		"another route, fresh action":       {outbound.Provider{KeyRoutes: []string{"/a"}}, "POST", "/a", "/b", false, true, 1, outbound.ErrNotRetryable},
+		"another route, PUT of an action":   {outbound.Provider{KeyRoutes: []string{"/a"}, KeyMethods: []string{"PUT"}}, "PUT", "/a", "/b", false, true, 1, outbound.ErrNotRetryable},
+		"duplicates allowed, an action":     {outbound.Provider{KeyRoutes: []string{"/a"}, AllowDuplicates: true}, "POST", "/a", "/b", false, true, 1, outbound.ErrNotRetryable},
 		"another host, fresh action":        {outbound.Provider{}, "POST", "/a", "https://other.test/a", false, true, 1, outbound.ErrNotRetryable},
 		"another host, not done":            {outbound.Provider{}, "POST", "/a", "https://other.test/a", false, false, 2, nil},
 		"another route, maybe done":         {outbound.Provider{KeyRoutes: []string{"/a"}}, "POST", "/a", "/b", true, false, 2, outbound.ErrNotRetryable},

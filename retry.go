@@ -111,7 +111,7 @@ const (
 // ruling applies the rules in their order: the provider's verdict, the server's advice, the table.
 func (e *evidence) ruling() ruling {
 	switch {
-	case e.verdict.Next == NextStop && e.broken:
+	case e.verdict.Next == NextStop && e.broken && e.verdict.Says == SaysDefault:
 		return forbidden
 	case e.verdict.Next == NextStop:
 		return final
@@ -193,7 +193,11 @@ func (a *attempt) judge() Verdict {
 	if a.broken() || success && a.end == nil && a.resp.Body != http.NoBody {
 		body = nil // only its beginning was read, if at all
 	}
-	if !success {
+	switch {
+	case success, a.broken():
+	case body == nil:
+		body = []byte{} // it has none, which is not the same as one that was lost
+	default:
 		body = body[:min(len(body), maxJudged)]
 	}
 	return judge(a.resp, body)

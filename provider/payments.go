@@ -233,7 +233,7 @@ func GoCardless() outbound.Provider {
 		KeyWindow:  undocumented,
 		Judge: func(resp *http.Response, body []byte) outbound.Verdict {
 			if !isAt(resp.Request, creations) {
-				body = nil // a conflict over something else: this is no creation
+				body = []byte{} // a conflict over something else: this is no creation
 			}
 			return rules(resp, body)
 		},

@@ -27,9 +27,8 @@ type Rule struct {
 	Value string
 	// Field is a place in a JSON body, as a JSON pointer (RFC 6901): "/error/code". The token "*" stands for each element of
 	// an array; a member that stands twice counts twice. A body that is no JSON, was cut off, is not shown to Judge, or is
-	// compressed, because the caller asked for that in an Accept-Encoding of its own, has no fields. Of an answer without a
-	// body, or whose body broke off, a row with a Field that speaks of it otherwise ends the table: it is left to the default
-	// rules. Default: the body is not looked at.
+	// compressed, because the caller asked for that in an Accept-Encoding of its own, has no fields. Of an answer outside
+	// 2xx whose body broke off, a row with a Field that speaks of it otherwise ends the table: it is left to the default rules. Default: the body is not looked at.
 	Field string
 	// Codes are what the string, the number, or true or false there may be, letter for letter: "704" is 704 and "704".
 	// Default: anything but null, an array or an object too.
@@ -58,8 +57,8 @@ func Rules(rules ...Rule) func(resp *http.Response, body []byte) outbound.Verdic
 		for i := range rules {
 			switch r := &rules[i]; {
 			case !r.maySpeakOf(resp):
-			case r.Field != "" && body == nil:
-				return outbound.Verdict{} // what the body would have said decides
+			case r.Field != "" && body == nil && !isSuccess(resp.StatusCode):
+				return outbound.Verdict{} // what the lost body said decides
 			case r.hasField(&a):
 				return r.verdict(&a)
 			}
@@ -101,6 +100,8 @@ func (a *answer) values(pointer string) []json.RawMessage {
 	}
 	return lookUp(a.doc, pointer)
 }
+
+func isSuccess(status int) bool { return status >= 200 && status <= 299 }
 
 // maySpeakOf reports whether a row speaks of an answer as far as its body does not matter.
 func (r *Rule) maySpeakOf(resp *http.Response) bool {

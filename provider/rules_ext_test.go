@@ -143,3 +143,24 @@ func panicOf(f func()) (said any) {
 	f()
 	return ""
 }
+
+// TestALostBodyEndsTheTable, and one that is not there, or not shown, does not.
+func TestALostBodyEndsTheTable(t *testing.T) {
+	judge := provider.Rules(
+		provider.Rule{Status: 409, Field: "/code", Codes: []string{"busy"}, Then: outbound.Verdict{Next: outbound.NextRetry}},
+		provider.Rule{Field: "/status", Codes: []string{"failed"}, Then: outbound.Verdict{Says: outbound.SaysRejected}},
+		provider.Rule{Status: 409, Then: outbound.Verdict{Next: outbound.NextStop}},
+		provider.Rule{Status: 202, Then: outbound.Verdict{Next: outbound.NextRetry}},
+	)
+	for _, row := range []struct {
+		status int
+		body   []byte
+		next   outbound.Next
+	}{
+		{409, nil, outbound.NextDefault}, {409, []byte{}, outbound.NextStop}, {409, []byte(`{"code":"busy"}`), outbound.NextRetry},
+		{202, nil, outbound.NextRetry}, {202, []byte{}, outbound.NextRetry},
+	} {
+		got := judge(&http.Response{StatusCode: row.status, Header: http.Header{}}, row.body)
+		assert.Equal(t, row.next, got.Next, "%d %q", row.status, row.body)
+	}
+}
