@@ -15,6 +15,9 @@ func lasting(o Outage, p Policy, seed uint64) Setup {
 // each by some three standard deviations, which is much where a hundredth of a large fleet calls.
 func expect(t *testing.T, r *Result) {
 	t.Helper()
+	if raceEnabled {
+		return
+	}
 	r.Peak -= 3 * math.Sqrt(r.Peak/(float64(r.Setup.Shape.Normal())/10))
 	for _, miss := range r.Misses() {
 		t.Errorf("%s, %s, outage of %v: %s", r.Setup.Policy.Name, r.Setup.Outage, r.Setup.During, miss)
@@ -42,7 +45,7 @@ func TestTheDefaultsMeetTheGoalsInQuietProcesses(t *testing.T) {
 			t.Run(policy.Name+" "+outage.ID(), func(t *testing.T) {
 				t.Parallel()
 				s := lasting(outage, policy, 1)
-				s.Shape = Shape{Processes: small.Normal(), PerSecond: 1}
+				s.Shape = quiet
 				expect(t, Run(t, s))
 			})
 		}
@@ -52,6 +55,9 @@ func TestTheDefaultsMeetTheGoalsInQuietProcesses(t *testing.T) {
 // Where an outage ends within an open period decides what is lost. Each length meets one outage and one policy.
 func TestTheDefaultsMeetTheGoalsHoweverLongTheOutage(t *testing.T) {
 	for i, s := range Worsening(small, Refuses, Defaults, 7) {
+		if raceEnabled && i >= len(Outages) {
+			break
+		}
 		s.Outage, s.Policy = Outages[i%len(Outages)], products[i/len(Outages)%len(products)]
 		t.Run(s.During.String()+" "+s.Outage.ID(), func(t *testing.T) {
 			t.Parallel()
