@@ -114,7 +114,7 @@ func (a *attempt) readsInside() int {
 		return 0
 	case c.keyed && c.replayable && buffers(resp) && !retriedByStatus(resp.StatusCode, c.keyed):
 		return maxBuffered
-	case c.t.provider.Judge != nil && (resp.StatusCode < 200 || resp.StatusCode > 299):
+	case c.t.provider.Judge != nil && !isSuccess(resp.StatusCode):
 		return maxJudged
 	default:
 		return 0
@@ -135,7 +135,7 @@ func buffers(resp *http.Response) bool {
 
 // streams reports whether a reply is bound by the idle timeout instead of the total.
 func (c *call) streams(resp *http.Response) bool {
-	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+	if !isSuccess(resp.StatusCode) {
 		return false // an error is none, whatever its type
 	}
 	if c.limits.streaming {

@@ -86,7 +86,9 @@ func (e *evidence) writeSays() Outcome {
 	}
 }
 
-func (e *evidence) success() bool { return e.status >= 200 && e.status < 300 }
+func (e *evidence) success() bool { return isSuccess(e.status) }
+
+func isSuccess(status int) bool { return status >= 200 && status < 300 }
 
 // plainSuccess reports whether the answer is a success that says nothing of a retry, so that no header is asked for one.
 func (e *evidence) plainSuccess() bool {

@@ -99,7 +99,7 @@ func CheckResponse(resp *http.Response) error {
 	if resp == nil {
 		return &Error{}
 	}
-	if resp.StatusCode >= 200 && resp.StatusCode < 300 {
+	if isSuccess(resp.StatusCode) {
 		return nil
 	}
 	if c := callOf(resp); c != nil {

@@ -65,8 +65,6 @@ var (
 	CutBody = Fault{Point: InBody}
 	// Hang does the work and goes silent.
 	Hang = Fault{Point: AfterWork, End: Silence}
-	// Stored500 is ServerError under the name of what Plain does with it.
-	Stored500 = ServerError
 )
 
 // Faults whose answers have the words of the dialect. Where the API shows none

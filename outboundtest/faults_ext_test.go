@@ -170,8 +170,8 @@ func TestAnswerInFrontOfTheServer(t *testing.T) {
 	assert.True(t, last.replayed())
 }
 
-func TestStored500(t *testing.T) {
-	gw := ot.NewGateway(t, script(ot.Stored500))
+func TestServerErrorIsStored(t *testing.T) {
+	gw := ot.NewGateway(t, script(ot.ServerError))
 	first, second := post(t, gw, "k1", order7), post(t, gw, "k1", order7)
 	assert.Equal(t, 500, first.status)
 	assert.False(t, first.replayed())

@@ -126,7 +126,7 @@ func TestHoldsAreIndependent(t *testing.T) {
 }
 
 func TestIgnoreKeys(t *testing.T) {
-	gw := ot.NewGateway(t, ot.Config{IgnoreKeys: true, Script: ot.Script{ot.Stored500, ot.Busy(2)}})
+	gw := ot.NewGateway(t, ot.Config{IgnoreKeys: true, Script: ot.Script{ot.ServerError, ot.Busy(2)}})
 	assert.Equal(t, 500, post(t, gw, "k1", order7).status)
 	for _, body := range []string{order7, order7, `{"amount":1}`, `{"amount":1}`} {
 		a := post(t, gw, "k1", body)

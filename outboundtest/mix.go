@@ -53,7 +53,7 @@ func badDay(seed uint64, part float64) Mix {
 		{Answer(429, "Retry-After", "1"), 1 * part},
 		{AnswerAfterWork(502), 3 * part},
 		{Busy(1), 1 * part},
-		{Stored500, 1 * part},
+		{ServerError, 1 * part},
 	}}
 }
 

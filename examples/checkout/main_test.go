@@ -141,7 +141,7 @@ func TestBrokenPromiseFails(t *testing.T) {
 		{"a charge too few", outboundtest.Config{}, func(ps []outboundtest.Payment) []outboundtest.Payment {
 			return ps[1:]
 		}, "reported 1 as paid that had not been charged"},
-		{"a rejected order charged", always(outboundtest.Stored500), func(ps []outboundtest.Payment) []outboundtest.Payment {
+		{"a rejected order charged", always(outboundtest.ServerError), func(ps []outboundtest.Payment) []outboundtest.Payment {
 			return append(ps, outboundtest.Payment{Order: "order-3"})
 		}, "reported 1 as failed that had been charged"},
 		{"a 4xx after the work", always(outboundtest.AnswerAfterWork(403)), nil,

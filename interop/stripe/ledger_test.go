@@ -76,7 +76,7 @@ func TestUnknownIsNotClaimed(t *testing.T) {
 
 // A stored 500 is asked for once more and no further: the replay will not change. stripe-go makes its error of it.
 func TestStoredFailure(t *testing.T) {
-	gw, client, sdk := ledger(t, outboundtest.Stored500)
+	gw, client, sdk := ledger(t, outboundtest.ServerError)
 	_, err := sdk.V1PaymentIntents.Create(t.Context(), order("order-7"))
 	require.Error(t, err)
 	assert.Equal(t, 2, gw.Attempts())
