@@ -901,3 +901,42 @@ func TestASlowCircuitHookHoldsNoPlace(t *testing.T) {
 		<-done
 	})
 }
+
+// TestALateSuccessTakesAFreePlace, and takes none from a probe whose failure still counts.
+func TestALateSuccessTakesAFreePlace(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			switch req.URL.Path {
+			case "/late":
+				return slowly(12*time.Second, answers(200))(req)
+			case "/fails":
+				return slowly(10*time.Second, answers(500))(req)
+			case "/cancelled":
+				return slowly(time.Hour, answers(200))(req)
+			}
+			return answers(500)(req)
+		})
+		cfg := once(base, 1)
+		cfg.AttemptTimeout, cfg.TotalTimeout = time.Minute, time.Minute
+		cfg.Breaker.OpenFor, cfg.Breaker.Probes = 4*time.Second, 2
+		tr := newTransport(t, cfg)
+		_, _ = get(t, tr, "https://api.test/down")
+		time.Sleep(6 * time.Second)
+		var all sync.WaitGroup
+		ask := func(ctx context.Context, path string) {
+			all.Go(func() { _, _ = send(tr, newRequest(t, ctx, http.MethodGet, "https://api.test"+path, "")) })
+			synctest.Wait()
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ask(t.Context(), "/late")
+		ask(ctx, "/cancelled")
+		time.Sleep(6 * time.Second)
+		ask(t.Context(), "/fails") // overtakes the first
+		cancel()
+		time.Sleep(8 * time.Second)
+		assert.Equal(t, outbound.CircuitHalfOpen, stateOf(tr), "one success of two")
+		time.Sleep(2500 * time.Millisecond)
+		assert.Equal(t, outbound.CircuitOpen, stateOf(tr), "the failure counts")
+		all.Wait()
+	})
+}
